@@ -197,19 +197,16 @@ def test_digits_are_never_taken_out_of_an_expression(a: int, b: int, form: str) 
 @pytest.mark.parametrize(
     ("text", "times"),
     [
-        *((text, 2_000_000) for text in ("{", "}", "\\", "*")),
-        *(
-            (text, 200_000)
-            for text in (r"\boxed{", r"\boxed{7}", r"\boxed{}", r"\boxed ", "Final:", "Final: 7\n", "> ")
-        ),
-        *((text, 100_000) for text in ("the answer is 7 ", "#### ", r"\boxed{{{7}}}")),
-        (r"\boxed{" * 200_000 + "}" * 200_000, 1),
-        (r"\boxed{" + "{}" * 400_000, 1),
-        (r"\boxed" + " " * 2_000_000, 1),
-        (r"\boxed " + "9" * 2_000_000, 1),
-        (r"\boxed{" + "9" * 2_000_000 + "}", 1),
-        ("*" * 1_000_000 + "Final: " + "*" * 1_000_000, 1),
-        ("Final: " + "[*" * 1_000_000, 1),
+        *((text, 200_000) for text in ("{", "}", "\\", "*")),
+        *((text, 25_000) for text in (r"\boxed{", r"\boxed{7}", r"\boxed{}", r"\boxed ", "Final:", "Final: 7\n", "> ")),
+        *((text, 12_500) for text in ("the answer is 7 ", "#### ", r"\boxed{{{7}}}")),
+        (r"\boxed{" * 25_000 + "}" * 25_000, 1),
+        (r"\boxed{" + "{}" * 50_000, 1),
+        (r"\boxed" + " " * 200_000, 1),
+        (r"\boxed " + "9" * 200_000, 1),
+        (r"\boxed{" + "9" * 200_000 + "}", 1),
+        ("*" * 100_000 + "Final: " + "*" * 100_000, 1),
+        ("Final: " + "[*" * 100_000, 1),
         ("".join(rf"\boxed{{{'{' * (i % 400)}7{'}' * (i % 400)}}}" for i in range(400)), 1),
     ],
     ids=lambda value: f"{value!s:.12}",
@@ -217,7 +214,7 @@ def test_digits_are_never_taken_out_of_an_expression(a: int, b: int, form: str) 
 def test_hostile_texts_take_linear_time(text: str, times: int) -> None:
     started = time.process_time()
     extract(text * times)
-    assert time.process_time() - started < 10  # about 0.2 s; a quadratic reader needs hours
+    assert time.process_time() - started < 2  # at most 0.2 s; a quadratic reader needs minutes
 
 
 # --- votes ---
