@@ -1,19 +1,19 @@
 """Build results for tests from completions that are graded as in a run."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
-
-import jsonschema
 
 from core.results import provenance, warnings, write
 from core.results.metrics import RunMetrics
 from core.types import Completion, Member, Problem
 from tests.fakes.model import graded_step
 from tests.helpers import documents
-from tests.helpers.documents import SCHEMA
+from tests.helpers.documents import VALIDATOR
 
 PROBLEM = Problem("p", "?", "42")
+collected = lru_cache(provenance.collect)
 
 
 def member(answer: str, **changes: Any) -> Member:
@@ -48,10 +48,10 @@ def figures(rows: list[dict[str, Any]], order: Sequence[int] = ()) -> RunMetrics
 def document(rows: list[dict[str, Any]], complete: bool = True, seconds: float = 1.0, **parts: Any) -> dict[str, Any]:
     """Return a results document with these problems, checked against the schema. `parts` add to its parts."""
     found = figures(rows)
-    fields = {"experiment": "09_test", "config": {"N": 2}, "provenance": provenance.collect()} | parts
+    fields = {"experiment": "09_test", "config": {"N": 2}, "provenance": collected()} | parts
     run: dict[str, Any] = documents.document(rows, complete=complete, metrics=found.metrics(seconds), **fields)
     run["warnings"] = warnings.of_run(run, found.commonest_error)
-    jsonschema.validate(run, SCHEMA)
+    VALIDATOR.validate(run)
     return run
 
 

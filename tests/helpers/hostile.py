@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 from hypothesis import strategies as st
 
 from core.base.errors import LONGEST_LINE, UserError, command
@@ -28,7 +27,7 @@ from core.types import Sampling
 from tests.conftest import ended, start
 from tests.fakes.http import HttpFake, Request, answer
 from tests.fakes.moody import events
-from tests.helpers.documents import SCHEMA
+from tests.helpers.documents import VALIDATOR
 
 
 def error_line(error: UserError) -> str:
@@ -347,7 +346,7 @@ def check_run(folder: Path, experiment: str, cases: Sequence[Case], *overrides: 
     written = (folder / f"{experiment}.json").read_bytes()
     assert written.isascii() and all(byte >= 32 or byte == 10 for byte in written)
     document: dict[str, Any] = json.loads(written)
-    jsonschema.validate(document, SCHEMA)
+    VALIDATOR.validate(document)
     assert document["complete"] and document["model"]["name"] == model and len(document["problems"]) == len(cases)
     for case, problem in zip(cases, document["problems"], strict=True):
         for step in problem["steps"]:

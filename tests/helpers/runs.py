@@ -4,9 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-
-from tests.helpers.documents import SCHEMA
+from tests.helpers.documents import VALIDATOR
 
 TIMES = {"started", "ended", "seconds", "generation_seconds", "cached_tokens", "cached", "reused", "reused_by"}
 REUSE = " from the journal were matched only by "  # in a warning
@@ -19,7 +17,7 @@ TWO: list[dict[str, Any]] = [
 def load(folder: Path, name: str) -> dict[str, Any]:
     """Read the results `name` in `folder`, and check them against the schema."""
     document: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
-    jsonschema.validate(document, SCHEMA)
+    VALIDATOR.validate(document)
     return document
 
 

@@ -4,11 +4,15 @@ import pytest
 from msgspec import structs
 
 from core.results import model
-from tests.helpers.documents import SCHEMA
+from tests.helpers.documents import SCHEMA, VALIDATOR
 
 PARTS = {"Head": SCHEMA} | SCHEMA["$defs"]
 MODELS = {each for each in vars(model).values() if isinstance(each, type) and issubclass(each, model.Part)}
 NO_PARTS = {model.Part, model.Grading}  # Grading is flattened as it is read
+
+
+def test_the_schema_is_valid() -> None:
+    VALIDATOR.check_schema(SCHEMA)
 
 
 @pytest.mark.parametrize("part", sorted(MODELS - NO_PARTS, key=str))
