@@ -2,7 +2,7 @@
 
 The imports of numpy, openai, matplotlib and core take 1.7 s of a start, and the tests start hundreds of programs. The
 process `python preloaded.py FD` imports them, draws a first figure, and forks for each program. A program has its own
-signals, descriptors, environment and folder.
+process group, signals, descriptors, environment and folder.
 """
 
 import atexit
@@ -126,6 +126,7 @@ def _serve(ours: socket.socket) -> tuple[list[str], dict[str, str], str] | None:
                     os.close(fd)
                 args, env, cwd = json.loads(content)
                 return args, env, cwd
+            os.setpgid(pid, pid)
             os.write(fds[3], _NUMBER.pack(pid))
             for fd in fds[:3]:
                 os.close(fd)

@@ -6,7 +6,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +16,7 @@ from core.report import compare
 from core.report.data import load
 from core.results.merge import merge
 from core.session import regrade
-from tests.helpers.documents import SCHEMA
+from tests.helpers.documents import VALIDATOR
 from tests.helpers.graded import document, figures, graded, member
 
 Right = list[list[list[bool]]]  # by problem, step and member
@@ -71,7 +70,7 @@ def test_figures_of_two_runs_by_hand(
     two: list[Path], results: Path, by: str, means: list[float], majorities: list[float]
 ) -> None:
     found = merged(two, by, results)
-    jsonschema.validate(found, SCHEMA)
+    VALIDATOR.validate(found)
     steps = found["metrics"]["steps"]
     assert [step["mean_accuracy"]["value"] for step in steps] == means
     assert [step["majority_accuracy"]["value"] for step in steps] == majorities

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import numpy as np
 import pytest
 
@@ -14,7 +13,7 @@ from core.results.merge import merge
 from core.results.metrics import of_rows
 from core.results.points import Proved, groups_of, is_good, metrics, values
 from tests.helpers import documents
-from tests.helpers.documents import SCHEMA
+from tests.helpers.documents import VALIDATOR
 from tests.helpers.graded import document
 
 Points = list[list[float | str]]  # of the proofs of each problem; or why there are none
@@ -120,7 +119,7 @@ def test_graded_files_merge_and_grades_missing_in_one_run_come_from_the_other(
     one = graded_run(tmp_path / "a.json", [[7], [6], ["cut off"]], 0)
     two = graded_run(tmp_path / "b.json", [[4], ["filtered"], [0]], 1, gradings=3)
     path, found = merge([one, two], "both", tmp_path, by)
-    jsonschema.validate(json.loads(path.read_text()), SCHEMA)
+    VALIDATOR.validate(json.loads(path.read_text()))
     proofs, [step] = found["metrics"]["proofs"], found["metrics"]["steps"]
     assert proofs["points"]["value"] == pytest.approx(value) and proofs["points"]["n"] == 3
     assert step["mean_accuracy"] == pytest.approx(proofs["points"]), "one definition"
