@@ -7,6 +7,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -50,6 +51,9 @@ def sentences(text: str) -> list[str]:
     text = re.sub(r"\]\([^)]*\)", "]", text)
     parts = re.split(r"(?<=[.!?:])\*{0,2}\s+|\n\s*\n|\n\s*[-*#\d]+\.?\s|\n\s*\w+: ", text)
     return [" ".join(part.split()) for part in parts if part and part.strip()]
+
+
+parsed = lru_cache(maxsize=None)(ast.parse)
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
@@ -108,7 +112,7 @@ def offences(path: Path) -> list[Offence]:
 
 def found(source: str, path: Path) -> list[Offence]:
     """List the offences of a file's source: those of its docstrings, messages, comments and names."""
-    where, tree = path.relative_to(ROOT).as_posix(), ast.parse(source)
+    where, tree = path.relative_to(ROOT).as_posix(), parsed(source)
     found: list[Offence] = []
     for line, kind, text in docstrings(tree):
         first = text.splitlines()[0]
@@ -132,7 +136,7 @@ def test_no_text_in_code_has_an_offence() -> None:
 
 
 def test_where_is_for_places() -> None:
-    texts = [text for path in files() for _, _, text in docstrings(ast.parse(path.read_text(encoding="utf-8")))]
+    texts = [text for path in files() for _, _, text in docstrings(parsed(path.read_text(encoding="utf-8")))]
     assert sum("where" in text.lower().split() for text in texts) < len(texts) / 100
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from core.base.errors import UserError
 from core.base.files import results_dir, write_atomically
+from core.grading import answers
 from core.grading import judge as math_verify
 from core.report import tables
 from core.results import read, warnings
@@ -42,12 +43,12 @@ def test_members_that_say_the_same_are_one_group_whatever_their_spelling() -> No
 
 
 def test_what_was_undecided_is_counted_and_shown_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the real judge, on what makes sympy hang."""
-    monkeypatch.setattr(math_verify, "DEADLINE_S", 0.5)
+    """As if an answer made sympy hang."""
     hanging = "9^{9^{9^{9^9}}}"
+    compare = math_verify.math_equal
+    monkeypatch.setattr(answers, "math_equal", lambda *pair: None if hanging in pair else compare(*pair))
     population = [math(hanging), math(hanging, finish_reason="length"), math(r"\sqrt{8}"), math("3")]
     record = graded_step(MATH, 0, population)
-    monkeypatch.undo()
     shown = [(m["correct"], m["doubt"], m.get("undecided", False)) for m in record["members"]]
     assert shown == [(False, "undecided", True), (False, "truncated", True), (True, None, False), (False, None, False)]
     assert record["undecided_pairs"] == 1
@@ -212,7 +213,7 @@ def problems(draw: st.DrawFn) -> list[dict[str, Any]]:
     return rows
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30)
 @given(rows=problems(), data=st.data())
 def test_figures_are_equal_in_any_order_of_arrival(rows: list[dict[str, Any]], data: st.DataObject) -> None:
     found, ordered = figures(rows, data.draw(st.permutations(range(len(rows))))), figures(rows)
@@ -240,7 +241,7 @@ def test_a_complete_run_keeps_the_earlier_one(tmp_path: Path) -> None:
     assert json.loads(path.read_text()) == run
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30)
 @given(rows=problems(), data=st.data())
 def test_a_saved_file_is_read_problem_by_problem_and_never_if_it_is_cut(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]], data: st.DataObject

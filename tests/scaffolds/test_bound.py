@@ -63,7 +63,7 @@ def drawn(scaffold: Scaffold[Any], rng: np.random.Generator) -> Any:
 @every_scaffold
 def test_no_replies_lead_beyond_a_bound_or_a_breach(scaffold: Scaffold[Any]) -> None:
     rng = np.random.default_rng(0)
-    for world in range(16):
+    for world in range(8):
         config = drawn(scaffold, rng)
         contract = Contract("drawn", scaffold.max_completions(config))
         model = Checked(world, contract)

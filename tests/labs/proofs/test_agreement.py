@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labs.proofs import agreement
@@ -126,6 +126,7 @@ def test_distributions_are_shares_of_proofs_and_means_count_as_the_nearer_points
 POINTS = st.integers(0, 7)
 
 
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.sampled_from("abc"), POINTS, POINTS | st.none(), st.integers(0, 9)), max_size=20))
 def test_a_grader_who_agrees_is_perfect_and_none_is_lost(rows: list[tuple[str, int, int | None, int]]) -> None:
     pairs = [Pair(problem, human, grader, length) for problem, human, grader, length in rows]
