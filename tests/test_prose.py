@@ -7,8 +7,9 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("core", "labs", "experiments", "scripts", "benchmarks")
@@ -53,12 +54,15 @@ def sentences(text: str) -> list[str]:
     return [" ".join(part.split()) for part in parts if part and part.strip()]
 
 
-parsed = lru_cache(maxsize=None)(ast.parse)
+@cache
+def nodes_of(source: str) -> list[Any]:
+    """List all nodes of a file's syntax tree."""
+    return list(ast.walk(ast.parse(source)))
 
 
-def docstrings(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
+def docstrings(nodes: list[Any]) -> Iterator[tuple[int, str, str]]:
     """Yield line, kind (module, class, function or property) and text of each docstring."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         if not (text := ast.get_docstring(node)):
@@ -70,13 +74,13 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
         yield node.body[0].lineno, kind, text
 
 
-def messages(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def messages(nodes: list[Any]) -> Iterator[tuple[int, str]]:
     """Yield line and text of each string of four words or more that is no docstring."""
-    inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
-    for node in ast.walk(tree):
+    inner = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
+    for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             inner.add(id(node.value))
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             text = "".join(str(part.value) if isinstance(part, ast.Constant) else "x" for part in node.values)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner:
@@ -87,9 +91,9 @@ def messages(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, text
 
 
-def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def names(nodes: list[Any]) -> Iterator[tuple[int, str]]:
     """Yield line and name of each variable, argument, function and class that the file defines."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.lineno, node.id
         elif isinstance(node, ast.arg):
@@ -112,9 +116,9 @@ def offences(path: Path) -> list[Offence]:
 
 def found(source: str, path: Path) -> list[Offence]:
     """List the offences of a file's source: those of its docstrings, messages, comments and names."""
-    where, tree = path.relative_to(ROOT).as_posix(), parsed(source)
+    where, nodes = path.relative_to(ROOT).as_posix(), nodes_of(source)
     found: list[Offence] = []
-    for line, kind, text in docstrings(tree):
+    for line, kind, text in docstrings(nodes):
         first = text.splitlines()[0]
         if BEGINNINGS.match(text) or (kind == "function" and text.split()[0].strip(".,:") not in VERBS):
             found.append((f"{where}:{line}", f"beginning of a {kind}: {first}"))
@@ -123,11 +127,11 @@ def found(source: str, path: Path) -> list[Offence]:
             found.append((f"{where}:{line}", f"more than one 'what': {first}"))
         found += [(f"{where}:{line}", f"long: {part}") for part in sentences(text) if len(part.split()) > LONGEST]
         found += [(f"{where}:{line}", f"semicolon: {first}")] * bool(SEMICOLON.search(text))
-    for line, text in [*messages(tree), *comments(source)]:
+    for line, text in [*messages(nodes), *comments(source)]:
         if not PROMPTS.search(where):
             found += [(f"{where}:{line}", f"'{word}' in: {text}") for word in private(text)]
             found += [(f"{where}:{line}", f"semicolon: {text}")] * bool(SEMICOLON.search(text))
-    found += [(f"{where}:{line}", f"name: {name}") for line, name in names(tree) if name in NAMES]
+    found += [(f"{where}:{line}", f"name: {name}") for line, name in names(nodes) if name in NAMES]
     return found
 
 
@@ -136,7 +140,7 @@ def test_no_text_in_code_has_an_offence() -> None:
 
 
 def test_where_is_for_places() -> None:
-    texts = [text for path in files() for _, _, text in docstrings(parsed(path.read_text(encoding="utf-8")))]
+    texts = [text for path in files() for _, _, text in docstrings(nodes_of(path.read_text(encoding="utf-8")))]
     assert sum("where" in text.lower().split() for text in texts) < len(texts) / 100
 
 
