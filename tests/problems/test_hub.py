@@ -122,6 +122,26 @@ for name in sys.argv[1:]:
 
 
 load = partial(printed_by, PROGRAM)  # what becomes of each set, by the address of the hub and the folder of its cache
+KNOWN = ("aime_2025", "hmmt_2025", "svamp", "svamp:train", "svamp:test")
+PROOFS = ("imo_proofbench", "imo_proofbench:Advanced", "proofbench", "proofbench:other", "proofbench:25")
+WRONG = {
+    "hub:mine/none": "mine/none",
+    "hub:mine/two@gone:test": "mine/two",
+    "hub:mine/two": "hub:mine/two:test",
+    "hub:mine/two:validation": "'validation' (it has test, train)",
+    "hub:mine/pictures": ".parquet, .jsonl, .csv, .json",
+    "hub:mine/wrong": 'train.csv, line 2 needs "problem"',
+    "hub:mine/empty": "train.csv",
+    "hub:mine/spoiled": "train.parquet",
+    "aime_2024": "29 problems",
+}
+
+
+@pytest.fixture(scope="module")
+def loaded(served: Hub, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What becomes of these sets, by name."""
+    names = (*KNOWN, *PROOFS, *WRONG)
+    return dict(zip(names, load(served.root, tmp_path_factory.mktemp("home"), *names), strict=True))
 
 
 def test_any_set_of_served_at_one_commit_that_is_recorded(served: Hub, tmp_path: Path) -> None:
@@ -139,9 +159,8 @@ def test_any_set_of_served_at_one_commit_that_is_recorded(served: Hub, tmp_path:
     assert len(served.asked) == asked
 
 
-def test_sets_that_are_known_by_name(served: Hub, tmp_path: Path) -> None:
-    names = ("aime_2025", "hmmt_2025", "svamp", "svamp:train", "svamp:test")
-    aime_2025, hmmt, whole, train, test = load(served.root, tmp_path, *names)
+def test_sets_that_are_known_by_name(loaded: dict[str, Any]) -> None:
+    aime_2025, hmmt, whole, train, test = (loaded[name] for name in KNOWN)
     assert len(aime_2025["problems"]) == 30 and aime_2025["revision"] == NEW and aime_2025["version"] == "unknown"
     assert aime_2025["source"] == f"hub MathArena/aime_2025 at {NEW}" and aime_2025["licence"] == "CC BY-NC-SA 4.0"
     assert len(hmmt["problems"]) == 30 and hmmt["revision"] == HMMT_2025.revision and hmmt["version"] is None
@@ -159,26 +178,14 @@ def test_a_copy_of_word_problems_of_another_size_is_refused(tmp_path: Path, monk
         sets.load("svamp:test")
 
 
-def test_what_is_wrong_at_served_is_told_in_a_line(served: Hub, tmp_path: Path) -> None:
-    cases = {
-        "hub:mine/none": "mine/none",
-        "hub:mine/two@gone:test": "mine/two",
-        "hub:mine/two": "hub:mine/two:test",
-        "hub:mine/two:validation": "'validation' (it has test, train)",
-        "hub:mine/pictures": ".parquet, .jsonl, .csv, .json",
-        "hub:mine/wrong": 'train.csv, line 2 needs "problem"',
-        "hub:mine/empty": "train.csv",
-        "hub:mine/spoiled": "train.parquet",
-        "aime_2024": "29 problems",
-    }
-    for (name, words), loaded in zip(cases.items(), load(served.root, tmp_path, *cases), strict=True):
-        assert words in loaded.get("error", ""), (name, loaded)
-        assert "\n" not in loaded["error"]
+@pytest.mark.parametrize(("name", "words"), WRONG.items())
+def test_what_is_wrong_at_served_is_told_in_a_line(name: str, words: str, loaded: dict[str, Any]) -> None:
+    error = loaded[name]["error"]
+    assert words in error and "\n" not in error
 
 
-def test_sets_of_proofs_say_of_each_problem_what_part_it_is_of(served: Hub, tmp_path: Path) -> None:
-    names = ("imo_proofbench", "imo_proofbench:Advanced", "proofbench", "proofbench:other", "proofbench:25")
-    imo, advanced, whole, other, nothing = load(served.root, tmp_path, *names)
+def test_sets_of_proofs_say_of_each_problem_what_part_it_is_of(loaded: dict[str, Any]) -> None:
+    imo, advanced, whole, other, nothing = (loaded[name] for name in PROOFS)
     assert imo["is_proofs"] and imo["parts"] == ["Basic"] * 30 + ["Advanced"] * 30
     assert (imo["licence"], imo["version"], imo["revision"]) == ("CC BY 4.0", "unknown", IMO_PROOFBENCH.revision)
     assert advanced["name"] == "imo_proofbench:Advanced" and advanced["problems"] == imo["problems"][30:]

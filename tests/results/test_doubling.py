@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.doubling import CURVES, STEPS, simulated
+from core.base import stats
 from core.results import doubling, read
 from core.results.doubling import extrapolate, of_run
 from tests.helpers import documents
@@ -48,7 +49,8 @@ def test_a_problem_that_has_ended_keeps_its_vote(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["flat", "levels off"])
-def test_the_interval_contains_the_truth_of_simulated_runs(name: str) -> None:
+def test_the_interval_contains_the_truth_of_simulated_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stats, "RESAMPLES", 1000)
     rng, truth = np.random.default_rng(5), float(CURVES[name](2 * STEPS[-1:])[0])
     found = [extrapolate(STEPS, simulated(CURVES[name], 40, rng)) for _ in range(60)]
     inside = sum(each.then.low <= truth <= each.then.high for each in found if each)
