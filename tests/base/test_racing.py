@@ -31,7 +31,7 @@ def test_the_sequence_contains_the_mean_at_all_looks_at_once(chances: tuple[floa
     mean = chances[2] - chances[0]
     missed = np.mean([log_capital(each, mean).max() >= -np.log(0.2) for each in drawn])
     assert missed <= 0.2 + 4 * 0.0163
-    assert np.mean([lower_bounds(each, 0.2)[-1] for each in drawn[:40]]) > mean - 0.25, "and it is not vacuous"
+    assert np.mean([lower_bounds(each, 0.2)[-1] for each in drawn[:10]]) > mean - 0.25, "and it is not vacuous"
 
 
 def drawn(rng: np.random.Generator, problems: int, gains: list[float]) -> Array:

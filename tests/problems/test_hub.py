@@ -291,21 +291,15 @@ def test_another_address_is_refused(text: str) -> None:
         sets.load(text)
 
 
-@pytest.mark.parametrize(
-    ("name", "split"),
-    [
-        ("data/train-00000-of-00001.parquet", "train"),
-        ("data/test-00000-of-00001-0f1f1c4b268a23e8.parquet", "test"),
-        ("main/test-00000-of-00001.parquet", "main/test"),
-        ("data/AIME2024-00000-of-00001.parquet", "AIME2024"),
-        ("test.jsonl", "test"),
-        ("default/test/0000.parquet", "test"),
-        ("main/val/0000.parquet", "main/validation"),
-        ("mine_dev.csv", "validation"),
-        ("aime_2024_problems.parquet", "train"),
-        ("constraints.jsonl", "train"),
-    ],
-)
+SPLITS = {
+    "data/train-00000-of-00001.parquet": "train", "data/test-00000-of-00001-0f1f1c4b268a23e8.parquet": "test",
+    "main/test-00000-of-00001.parquet": "main/test", "data/AIME2024-00000-of-00001.parquet": "AIME2024",
+    "test.jsonl": "test", "default/test/0000.parquet": "test", "main/val/0000.parquet": "main/validation",
+    "mine_dev.csv": "validation", "aime_2024_problems.parquet": "train", "constraints.jsonl": "train",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "split"), SPLITS.items())
 def test_the_split_of_a_file(name: str, split: str) -> None:
     assert split_of(name) == split
 
