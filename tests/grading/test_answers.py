@@ -200,7 +200,7 @@ def test_digits_are_never_taken_out_of_an_expression(a: int, b: int, form: str) 
 def test_hostile_texts_take_linear_time(text: str, times: int) -> None:
     started = time.process_time()
     extract(text * times)
-    assert time.process_time() - started < 2  # at most 0.2 s; a quadratic reader needs minutes
+    assert time.process_time() - started < 5  # at most 0.2 s; a quadratic reader needs minutes
 
 
 # --- votes ---

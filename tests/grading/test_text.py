@@ -78,8 +78,8 @@ def test_reading_never_raises_and_boxed_is_unchanged(text: str, way: str, kind: 
 def test_a_long_reply_is_read_in_time(piece: str) -> None:
     began = time.process_time()
     for way in WAYS:
-        read(piece * (50_000 // len(piece)), way, "math")
-    assert time.process_time() - began < 2.5  # at most 0.5 s; without bounds in the patterns, 3 to 14 s
+        read(piece * (75_000 // len(piece)), way, "math")
+    assert time.process_time() - began < 6  # at most 0.8 s; without bounds in the patterns, 7 to 32 s
 
 
 def test_the_grader_reads_as_the_problem_says() -> None:
