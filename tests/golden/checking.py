@@ -2,6 +2,7 @@
 
 import difflib
 import re
+from collections.abc import Set
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,9 @@ UNRESUMED = (".html.txt", ".ledger.txt", "names.txt")  # not compared if a grade
 # Cases that the default suite runs on a stored journal. It runs those of STORED only so, and those of LONG not at all.
 STORED = {"03_rsa_verify", "05_rsa_qed", "06_deepseek_math", "07_nomos", "10_static_math_agent", "11_math_agent",
           "13_best_of", "14_refinement", "15_compute_matched", "16_rsa_paper", "18_proofs", "19_answers",
-          "02_carry_full", "02_runs", "18_deepseek_math", "19_nomos", "compare", "jsonl"}  # fmt: skip
-SHORT = STORED | {"03_p_true", "17_waits", "20_people", "21_star", "23_lean_baseline", "grade_lines", "schemes"}
+          "02_carry_full", "02_runs", "18_deepseek_math", "19_nomos", "compare", "jsonl", "20_grader", "21_star",
+          "23_lean_baseline"}  # fmt: skip
+SHORT = STORED | {"03_p_true", "17_waits", "20_people", "grade_lines", "schemes"}
 LONG = {"22_star_controls", "24_lean_iteration", "25_lean_all"}
 FAULTS = pytest.mark.faults
 LINES = 40  # of a difference, shown
@@ -33,9 +35,9 @@ def _parameter(case: Case, is_long: bool, *if_it_trains: pytest.MarkDecorator) -
     return pytest.param(case, id=case.name, marks=(*(if_it_trains if case.trains else ()), *[FAULTS][:is_long]))
 
 
-def resumed(cases: list[Case], *if_it_trains: pytest.MarkDecorator) -> list[ParameterSet]:
-    """The cases that run on stored journals. The others than SHORT belong to the long suite."""
-    return [_parameter(case, case.name not in SHORT, *if_it_trains) for case in cases]
+def resumed(cases: list[Case], *if_it_trains: pytest.MarkDecorator, short: Set[str] = SHORT) -> list[ParameterSet]:
+    """The cases that run on stored journals. The others than `short` belong to the long suite."""
+    return [_parameter(case, case.name not in short, *if_it_trains) for case in cases]
 
 
 def compare(case: Case, found: Texts, is_resumed: bool = False) -> None:

@@ -1,12 +1,17 @@
-"""A fixture of the labs: real Lean."""
+"""Fixtures of the labs: real Lean, and golden cases on stored journals."""
 
 import platform
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from labs.lean import toolchain
 from labs.lean.toolchain import Toolchain
+from tests.golden.cases import LABS
+from tests.golden.checking import check_resumed
+from tests.helpers.once import once
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +23,14 @@ def lean() -> Toolchain:
         patch.delenv("LEAN", raising=False)
         patch.delenv("LEAN_HEAD", raising=False)
         return toolchain.find()
+
+
+@pytest.fixture(scope="session")
+def stored_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return a function that runs a golden case on its stored journal, once for all tests, and returns the results."""
+
+    def results(name: str) -> Path:
+        case = next(case for case in LABS if case.name == name)
+        return once(tmp_path_factory, name, lambda folder: check_resumed(case, folder, records=False)) / "results"
+
+    return results

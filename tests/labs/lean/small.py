@@ -5,6 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tests.golden.cases import INPUTS, LEAN
+
 LEARNED = (
     ("identity", "(p : Prop) : p → p"),
     ("falsity", "(p q : Prop) : False → (p ∧ q)"),
@@ -12,8 +14,7 @@ LEARNED = (
     ("right", "(p q : Prop) : p → (q ∨ p)"),
 )
 HELD_OUT = (("first", "(p q : Prop) : p → (q → p)"), ("four", "(n : Nat) : n + 4 = 4 + n"), ("false", "(p : Prop) : p"))
-THEOREMS = (*LEARNED[:3], ("false", "(p q : Prop) : p → q"))
-BASELINE = ("MAX_NODES=16", "NUM_WORKERS=1")
+BASELINE = (f"THEOREMS={INPUTS}/theorems.json", *LEAN)  # as the golden case
 TIMES = ("seconds", "seconds_to_proof")
 
 

@@ -1,26 +1,27 @@
 """Test a baseline end to end with real Lean and the tiny policy. Golden files pin its files."""
 
 import os
+import runpy
 import shutil
 import signal
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ended, run, start
-from tests.labs.lean.small import BASELINE, LEARNED, THEOREMS, figures, written
+from tests.conftest import ROOT, ended, run, start
+from tests.labs.lean.small import BASELINE, LEARNED, figures, written
 
 
 def test_stopped_the_same_command_gives_the_same_searches(baseline: Path, tmp_path: Path) -> None:
-    constants = written(tmp_path, *THEOREMS), *BASELINE
-    process = start("23_lean_baseline", *constants, RESULTS_DIR=str(tmp_path))
+    process = start("23_lean_baseline", *BASELINE, RESULTS_DIR=str(tmp_path))
     while process.poll() is None and not list(tmp_path.glob("lean/baseline/trajectories/*.json")):
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGINT)
     status, _, err = ended(process)
     assert status in (0, 130) and "Traceback" not in err, err
-    status, _, err = run("23_lean_baseline", *constants, RESULTS_DIR=str(tmp_path))
+    status, _, err = run("23_lean_baseline", *BASELINE, RESULTS_DIR=str(tmp_path))
     assert status == 0, err
     assert figures(tmp_path) == figures(baseline)
 
@@ -28,18 +29,20 @@ def test_stopped_the_same_command_gives_the_same_searches(baseline: Path, tmp_pa
 def test_iteration_0_takes_the_searches_of_the_baseline(baseline: Path, tmp_path: Path) -> None:
     there = tmp_path / "results"
     shutil.copytree(baseline, there)
-    theorems = written(there, *THEOREMS), f"TRAIN_{written(tmp_path, *LEARNED[3:])}"
-    status, _, err = run("25_lean_all", *BASELINE, *theorems, "MAX_ITERATION=-1", "ENERGY=0", RESULTS_DIR=str(there))
+    theorems = f"TRAIN_{written(tmp_path, *LEARNED[3:])}"
+    status, _, err = run("25_lean_all", *BASELINE, theorems, "MAX_ITERATION=-1", "ENERGY=0", RESULTS_DIR=str(there))
     assert status == 0, err
     before, after = (there / "lean" / name for name in ("baseline/trajectories", "iteration_0/eval_before"))
-    assert len(list(after.iterdir())) == 2 * len(THEOREMS)
+    assert len(list(after.iterdir())) == 2 * 4
     assert all((before / path.name).read_bytes() == path.read_bytes() for path in after.iterdir())
     assert not (there / "lean" / "iteration_0" / "model").exists()
 
 
 @pytest.mark.usefixtures("lean")
-def test_a_statement_that_does_not_elaborate_is_one_line_before_any_search(tmp_path: Path) -> None:
-    theorems = written(tmp_path, ("wrong", "(p : Prop) : q → p"))
-    status, out, err = run("23_lean_baseline", theorems, RESULTS_DIR=str(tmp_path))
-    assert status == 2 and err.count("error: ") == 1 and "Traceback" not in err, (out, err)
-    assert not (tmp_path / "lean").exists()
+def test_a_statement_that_does_not_elaborate_is_one_line_before_any_search(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["23_lean_baseline.py", written(results, ("wrong", "(p : Prop) : q → p"))])
+    with pytest.raises(SystemExit, match="2"):
+        runpy.run_path(str(ROOT / "experiments" / "23_lean_baseline.py"), run_name="__main__")
+    assert capsys.readouterr().err.count("error: ") == 1 and not (results / "lean").exists()

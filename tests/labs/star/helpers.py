@@ -9,7 +9,7 @@ from labs.star import record as rounds
 from labs.star.record import Record
 from tests.conftest import run
 
-SMALL = ("LIMIT=12", "ROUNDS=2", "TRIES=2", "SEEDS=63", "EPOCHS=1")
+SMALL = ("LIMIT=6", "ROUNDS=2", "TRIES=2", "SEEDS=63", "EPOCHS=1")  # as the golden case, with a second round
 TIMES = ("started", "ended", "seconds", "provenance", "peak_memory")
 
 

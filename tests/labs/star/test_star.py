@@ -66,23 +66,28 @@ def test_what_is_gone_or_changed_is_made_again_and_nothing_behind_it(whole: Path
     assert outcome(results) == outcome(whole)
 
 
-def test_another_run_under_the_same_seed_puts_the_earlier_one_aside_and_may_start_from_a_trained_model(
+def test_another_run_puts_the_earlier_one_aside_starts_from_its_model_and_needs_right_traces(
     whole: Path, tmp_path: Path
 ) -> None:
     results = shutil.copytree(whole, tmp_path / "results")
     first, other = record(results), results / "21_star" / "seed7"
     other.mkdir()
     model = shutil.copy(results / "21_star" / first.rounds[2]["trained"]["weights"], other)
-    greedy = ("LIMIT=20", "ROUNDS=1", "TRIES=1", "TEMPERATURE=0", "MAX_TOKENS=384")
-    status, _, err = star(results, *greedy, MODEL=str(model))
-    assert status == 0, err
-    assert record(results).head["start"]["digest"] == first.rounds[2]["trained"]["digest"]
-    assert record(results).rounds[1]["evaluated"]["sampled_accuracy"] is None
+    rows = json.loads((DATA / "sums_star.json").read_text())[:40]
+    data = tmp_path / "wrong.json"
+    data.write_text(json.dumps([{"problem": row["problem"], "answer": "777"} for row in rows]))
+    greedy = ("EVAL=sums_star_eval", "LIMIT=4", "ROUNDS=1", "TRIES=1", "TEMPERATURE=0")
+    status, _, err = star(results, f"DATA={data}", *greedy, MODEL=str(model))
+    assert status == 2 and err.count("error: ") == 1 and "round 1" in err and "wrong" in err, err
+    found = record(results)
+    assert found.head["start"]["digest"] == first.rounds[2]["trained"]["digest"]
+    assert found.rounds[0]["evaluated"]["model"].endswith(first.rounds[2]["trained"]["digest"][:12])
+    assert found.rounds[0]["evaluated"]["sampled_accuracy"] is None
     aside = [path for path in (results / "21_star").iterdir() if path.name.startswith("seed0.")]
     assert len(aside) == 1 and rounds.read(aside[0] / NAME).rounds == first.rounds
     kept = Results(aside[0] / "seed0-round1.json")
     assert kept.completion(kept.problems[0].steps[0].members[0]).text
-    assert "seed0." not in (results / "21_star" / "table.txt").read_text()
+    assert [each.own for each in rounds.records(results / "21_star")] == [found.own]
 
 
 def test_a_start_from_a_model_of_the_run_itself_is_refused(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,12 +156,3 @@ def test_bad_input_is_one_line_before_anything_is_asked(tmp_path: Path) -> None:
     status, _, err = star(tmp_path, "LORA_RANK=8")  # of a GGUF file
     assert status == 2 and err.count("error: ") == err.count("\n") == 1 and "model.gguf" in err, err
     assert not list(tmp_path.rglob("seed*"))
-
-
-def test_traces_none_of_which_is_right_end_in_one_line(tmp_path: Path) -> None:
-    rows = json.loads((DATA / "sums_star.json").read_text())[:40]
-    data = tmp_path / "wrong.json"
-    data.write_text(json.dumps([{"problem": row["problem"], "answer": "777"} for row in rows]))
-    only = ("EVAL=sums_star_eval", "LIMIT=8", "ROUNDS=1", "TRIES=1", "SEEDS=63")
-    status, _, err = star(tmp_path, f"DATA={data}", *only)
-    assert status == 2 and err.count("error: ") == 1 and "round 1" in err and "wrong" in err, err
