@@ -1,8 +1,8 @@
-"""Worked examples (SHOTS) and sentences (ANSWER=text): a scripted model that solves nothing without examples,
-and the real training of the embedded model."""
+"""Worked examples (SHOTS) and sentences (ANSWER=text): a scripted model that solves nothing without examples."""
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +13,7 @@ import pytest
 from core.base.errors import UserError
 from core.engines.attach import probe
 from core.engines.cards import named
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.server import Server
 from core.types import Problem
 from labs.star import loop, prompts
@@ -20,10 +21,12 @@ from labs.star.constants import StarConstants
 from labs.star.controls import ControlConstants, Controls
 from labs.star.experiment import beginning
 from labs.star.record import Record
+from labs.training import process
+from labs.training.outcome import Options
 from tests.fakes.server import ScriptedServer
 
 SYSTEM = "You are careful."
-SMALL: dict[str, Any] = {"LIMIT": 8, "ROUNDS": 1, "EPOCHS": 1, "MAX_TOKENS": 100, "SYSTEM": SYSTEM, "ANSWER": "text"}
+SMALL: dict[str, Any] = {"DATA": "sums_card", "LIMIT": 8, "ROUNDS": 1, "SYSTEM": SYSTEM, "ANSWER": "text"}
 
 
 class Sums(ScriptedServer):
@@ -51,7 +54,14 @@ def sums(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Sums]:
         assert found
         yield found
 
+    def train(options: Options, say: object) -> dict[str, Any]:
+        options.out.mkdir()
+        shutil.copy(EMBEDDED_GGUF, options.out)
+        count = len(options.data.read_text().splitlines())
+        return {"rows": count, "tokens": 9, "seconds": 1.0, "first_loss": 2.0, "last_loss": 1.0}
+
     monkeypatch.setattr(loop, "served", served)
+    monkeypatch.setattr(process, "train", train)
     monkeypatch.setenv("RESULTS_DIR", str(tmp_path / "results"))
     yield server
     server.close()

@@ -1,14 +1,11 @@
 """STaR on one GPU: the server is gone while a model is trained, and comes back with the new weights. Stand-ins for the
 GPU and for SGLang; the weights, the training (trl, peft) and what is served are real."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from core.base.errors import UserError
-from core.base.files import ROOT
 from core.engines import gpus
 from core.engines.attach import probe
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
@@ -19,7 +16,7 @@ from labs.training import served
 from labs.training.process import python_of
 from labs.training.served import Weights
 from labs.training.to_hf import convert
-from tests.conftest import environment
+from tests.conftest import run
 from tests.helpers.machine import GPU, stand_in
 from tests.labs.training import sglang
 
@@ -31,7 +28,7 @@ if [ "$1" != -c ]; then
   (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && note="training beside a server"
   echo "$note" >>"$NOTES"
 fi
-exec {python} "$@"
+OMP_NUM_THREADS=1 exec {python} "$@"  # threads that wait for each other take the time of other tests
 """
 
 
@@ -39,8 +36,10 @@ def test_the_server_is_stopped_while_a_model_is_trained_and_comes_back_with_it(t
     convert(EMBEDDED_GGUF, tmp_path / "base")
     trains = TRAIN.format(port=PORT, python=python_of())
     path = stand_in(tmp_path / "bin", nvidia_smi=GPU, sglang_python=sglang.STARTED, train_python=trains)
-    small = ("LIMIT=4", "ROUNDS=1", "TRIES=2", "SEEDS=63", "MAX_TOKENS=400", "DATA=sums_star", "EVAL=sums_star_eval")
-    env = environment(
+    small = ("LIMIT=3", "ROUNDS=1", "TRIES=2", "SEEDS=63", "MAX_TOKENS=400", "DATA=sums_star", "EVAL=sums_star_eval")
+    status, _, err = run(
+        "21_star",
+        *small,
         PATH=path,
         SGLANG_PYTHON=str(tmp_path / "bin" / "sglang-python"),
         TRAIN_PYTHON=str(tmp_path / "bin" / "train-python"),
@@ -48,11 +47,8 @@ def test_the_server_is_stopped_while_a_model_is_trained_and_comes_back_with_it(t
         MODEL=str(tmp_path / "base"),
         RESULTS_DIR=str(tmp_path / "results"),
         PORT=PORT,
-        OMP_NUM_THREADS="1",  # threads that wait for each other take the time of other tests
     )
-    args = [sys.executable, str(ROOT / "experiments" / "21_star.py"), *small]
-    done = subprocess.run(args, env=env, capture_output=True, text=True, timeout=500, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
+    assert status == 0, err
     first, between, second = (tmp_path / "notes").read_text().splitlines()
     own = tmp_path / "results" / "21_star" / "seed0"
     trained = own / "round1" / "trained" / "model"

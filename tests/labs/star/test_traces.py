@@ -50,6 +50,7 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path, line: str) -> Non
     assert "\n" not in str(raised.value)
 
 
+@settings(max_examples=40)
 @given(st.lists(st.lists(traces, max_size=8), max_size=5), st.integers(0, 99))
 def test_merging_keeps_one_a_problem_whatever_the_order(rounds: list[list[Trace]], seed: int) -> None:
     every = [trace for of in rounds for trace in of]

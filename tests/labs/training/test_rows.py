@@ -106,6 +106,7 @@ def test_thinking_that_the_template_opens_is_not_opened_twice(
 def test_other_templates(folder: Path, tmp_path: Path, tail: str, reply: str, asked: str, answered: str) -> None:
     chat = Chat(PLAIN + tail.replace("<think>\n{", "<think>{{ '\\n' }}{"), "<|im_end|>")
     assert chat.texts(Line("1?", reply)) == (f"[user]1?<|im_end|>{asked}", answered)
+    assert chat.texts(Line("1?", reply, system="Be brief."))[0].startswith("[system]Be brief.<|im_end|>[user]1?")
 
 
 @pytest.mark.parametrize("template", ["{{ raise('no') }}", "{% for", "{{ ''.__class__.__mro__ }}", "no content"])
