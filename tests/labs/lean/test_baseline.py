@@ -27,8 +27,7 @@ def test_stopped_the_same_command_gives_the_same_searches(baseline: Path, tmp_pa
 
 
 def test_iteration_0_takes_the_searches_of_the_baseline(baseline: Path, tmp_path: Path) -> None:
-    there = tmp_path / "results"
-    shutil.copytree(baseline, there)
+    there = shutil.copytree(baseline, tmp_path / "results")
     theorems = f"TRAIN_{written(tmp_path, *LEARNED[3:])}"
     status, _, err = run("25_lean_all", *BASELINE, theorems, "MAX_ITERATION=-1", "ENERGY=0", RESULTS_DIR=str(there))
     assert status == 0, err

@@ -71,7 +71,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         written(folder / "signal")
         written(folder / "noise", signal=0.0)
         given = ("once", "signal"), ("blind", "noise"), ("again", "signal"), ("once", "signal")
-        onward = f"{line(folder, 'onward')} --begin {folder / 'once'}"
+        onward = f"{line(folder, 'onward')} --steps 8 --begin {folder / 'once'}"
         done = training.run(COMMANDS, *(line(folder, *each) for each in given), onward)
         (folder / "log").write_text(done.stdout + done.stderr.replace("\n  ", " "))
 
@@ -276,7 +276,7 @@ def test_a_state_is_embedded_once_however_it_is_spaced(tmp_path: Path) -> None:
 # Embeddings
 
 
-STATES = [f"case {i}\np q r : Prop\nh{i} : p → q\n⊢ {'p ∧ ' * (i % 9)}r" for i in range(40)]
+STATES = [f"case {i}\np q r : Prop\nh{i} : p → q\n⊢ {'p ∧ ' * (i % 9)}r" for i in range(20)]
 
 
 @pytest.fixture(scope="module")
@@ -305,9 +305,9 @@ def test_stored_vectors_come_back_and_no_text_is_embedded_twice(
     server: Server, vectors: Vectors, tmp_path: Path
 ) -> None:
     folder = tmp_path / "embeddings"
-    assert asked(server, into(folder, [*STATES[:30], *STATES[:10], ""])) == 30
+    assert asked(server, into(folder, [*STATES[:15], *STATES[:5], ""])) == 15
     spaced = [state.replace(" : ", "  :   ") + "\n\n" for state in STATES]
-    assert asked(server, into(folder, spaced)) == 10
+    assert asked(server, into(folder, spaced)) == 5
     assert asked(server, into(folder)) == 0 and len(os.listdir(folder)) == 2
     stored = stored_in(folder)
     rows = [stored.row(text_of(state)) for state in STATES]
@@ -318,7 +318,7 @@ def test_stored_vectors_come_back_and_no_text_is_embedded_twice(
 
 
 def test_what_is_too_long_loses_its_middle_and_nothing_beside_it_does(server: Server, tmp_path: Path) -> None:
-    long = ["h : p\n⊢ " + f"{name} ∨ " * 4000 + "True" for name in ("p", "q")]
+    long = ["h : p\n⊢ " + f"{name} ∨ " * 1000 + "True" for name in ("p", "q")]
     asked(server, into(tmp_path, [*STATES[:5], *long]))
     stored = stored_in(tmp_path)
     cut = {row for row in range(len(stored.cut)) if stored.cut[row]}
@@ -326,14 +326,14 @@ def test_what_is_too_long_loses_its_middle_and_nothing_beside_it_does(server: Se
 
 
 def test_parts_before_a_lost_server_are_kept(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(energy, "PART", 10)
+    monkeypatch.setattr(energy, "PART", 5)
     proxy = Refusing(server.base_url)
     through, proxy.left = replace(server, base_url=proxy.url), 2
     with pytest.raises(RunFailed, match="503"):
-        asked(through, into(tmp_path), batch=10)
-    assert len(stored_in(tmp_path).vectors) == 20
+        asked(through, into(tmp_path), batch=5)
+    assert len(stored_in(tmp_path).vectors) == 10
     proxy.left = 10**9
-    assert asked(through, into(tmp_path)) == len(STATES) - 20
+    assert asked(through, into(tmp_path)) == len(STATES) - 10
     proxy.close()
 
 

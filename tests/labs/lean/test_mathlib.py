@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from labs.lean.toolchain import PRELUDE, Toolchain
+from labs.lean.toolchain import COMPILED, Toolchain
 from tests.conftest import ROOT, environment
 from tests.helpers.machine import stand_in
 from tests.labs.lean.test_toolchain import installed
@@ -39,8 +39,8 @@ case "$*" in
     rev=$(sed -n 's/^rev = //p' lakefile.toml)
     echo '{{"packages": [{{"name": "mathlib", "rev": '"$rev"'}}]}}' >lake-manifest.json ;;
   "exe cache get")
-    mkdir -p .lake/lib && cp {folder}/Init.lean {folder}/Mathlib.lean .lake/lib && cd .lake/lib
-    for name in Init Mathlib; do LEAN_PATH=. {lean} -o $name.olean $name.lean || exit 1; done ;;
+    mkdir -p .lake/lib && cp {compiled}.olean .lake/lib/Init.olean && cp {folder}/Mathlib.lean .lake/lib && cd .lake/lib
+    LEAN_PATH=. {toolchain}/bin/lean -o Mathlib.olean Mathlib.lean ;;
   "env printenv") echo "LEAN_SYSROOT={toolchain}"; echo "LEAN_PATH=$PWD/.lake/lib" ;;
   *) exit 9 ;;
 esac
@@ -59,10 +59,10 @@ class Machine:
         (self.checkout / "scripts").mkdir()
         shutil.copy(ROOT / "scripts" / "common.sh", self.checkout / "scripts")
         toolchain = installed(lean, folder / "toolchain")
-        (folder / "Init.lean").write_bytes(PRELUDE.read_bytes())
         (folder / "Mathlib.lean").write_text(MATHLIB)
         (folder / "elan-init.sh").write_text(ELAN.replace("{folder}", str(folder)))
-        (folder / "lake").write_text(LAKE.format(folder=folder, toolchain=toolchain, lean=toolchain / "bin" / "lean"))
+        compiled = Path(lean.variables["LEAN_PATH"]) / COMPILED
+        (folder / "lake").write_text(LAKE.format(folder=folder, toolchain=toolchain, compiled=compiled))
         (folder / "lake").chmod(0o755)
         path = stand_in(folder / "bin", curl=CURL.replace("{folder}", str(folder)))
         self.environment = {"PATH": path, "PYTHON": sys.executable, "ELAN_HOME": str(folder / "elan")}

@@ -115,10 +115,11 @@ DEEP = tree(4, (2, 0, 1, 2))
 
 @pytest.mark.parametrize("alpha", [0.0, 0.25, 0.5])
 def test_with_a_perfect_energy_the_path_alone_is_expanded(alpha: float) -> None:
-    found = run(Toy(DEEP, distance(DEEP)), ALPHA=alpha)
+    perfect = distance(DEEP)
+    found = run(Toy(DEEP, perfect), ALPHA=alpha)
     assert found.is_proved and list(found.proposed) == found.path[:-1]
     assert found.applied <= 3 * 5 < run(Toy(DEEP), MAX_NODES=1000).applied
-    assert run(Toy(DEEP, lambda state: -distance(DEEP)(state)), ALPHA=alpha, MAX_NODES=20).reason == BUDGET
+    assert run(Toy(DEEP, lambda state: -perfect(state)), ALPHA=alpha, MAX_NODES=20).reason == BUDGET
 
 
 def test_of_states_that_are_worth_the_same_the_older_is_expanded_first() -> None:

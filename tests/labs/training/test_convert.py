@@ -22,7 +22,7 @@ from core.engines.gguf_header import Gguf
 from core.engines.need import Need
 from labs.training import to_gguf, to_hf
 from labs.training.architectures import check_tensors
-from tests.conftest import ROOT, environment
+from tests.conftest import ROOT, ended, environment, python
 from tests.labs.training import helpers as training
 from tests.labs.training.models import (
     LAYERS,
@@ -184,21 +184,17 @@ def test_a_broken_folder_is_one_line_and_leaves_nothing(what: str, tmp_path: Pat
     assert named in str(raised.value) and not list((tmp_path / "out").iterdir())
 
 
-def command(module: str, *args: object, **more: Any) -> "subprocess.CompletedProcess[str]":
-    run = [sys.executable, "-m", f"labs.training.{module}", *map(str, args)]
-    return subprocess.run(run, env=environment(), cwd=ROOT, capture_output=True, text=True, **more)
-
-
 def test_the_commands_write_whole_files_and_never_over_others(tmp_path: Path) -> None:
     def limit() -> None:  # writing beyond half a million bytes fails, as on a full disk
         resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))
 
-    done = command("to_hf", EMBEDDED_GGUF, tmp_path / "hf")
+    status, out, err = ended(python("-m", "labs.training.to_hf", str(EMBEDDED_GGUF), str(tmp_path / "hf")))
     size = f"{(tmp_path / 'hf' / to_hf.WEIGHTS).stat().st_size / 1e6:.1f} MB"
-    assert done.returncode == 0 and size in done.stdout and os.listdir(tmp_path) == ["hf"], done.stderr
-    done = command("to_hf", EMBEDDED_GGUF, tmp_path / "hf")
-    assert done.returncode == 2 and done.stderr.count("error: ") == 1 and f"{tmp_path / 'hf'}" in done.stderr
-    done = command("to_gguf", tmp_path / "hf", tmp_path / "model.gguf", preexec_fn=limit)
+    assert status == 0 and size in out and os.listdir(tmp_path) == ["hf"], err
+    with pytest.raises(UserError, match=f"{tmp_path / 'hf'}"):
+        to_hf.convert(EMBEDDED_GGUF, tmp_path / "hf")
+    args = [sys.executable, "-m", "labs.training.to_gguf", str(tmp_path / "hf"), str(tmp_path / "model.gguf")]
+    done = subprocess.run(args, env=environment(), cwd=ROOT, capture_output=True, text=True, preexec_fn=limit)
     assert done.returncode == 2 and done.stderr.count("error: ") == 1 and "model.gguf" in done.stderr
     assert os.listdir(tmp_path) == ["hf"]
     for out in ("model.bin", "none/model.gguf"):

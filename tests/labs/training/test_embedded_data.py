@@ -16,7 +16,7 @@ def factors(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def test_training_examples_are_the_same_for_a_seed_and_hold_no_held_out_problem() -> None:
-    drawn = list(islice(examples(1, MIX), 1500))
+    drawn = list(islice(examples(1, MIX), 400))
     assert drawn[:200] == list(islice(examples(1, MIX), 200)) != list(islice(examples(2, MIX), 200))
     held_out = [name for name in sets.BUNDLED if name not in make_sums.TO_TRAIN_ON]
     measured = {factors(p.statement) for name in held_out for p in sets.load(name).problems}
@@ -28,7 +28,7 @@ def test_training_examples_are_the_same_for_a_seed_and_hold_no_held_out_problem(
             seen += 1
             assert not sums.is_held_out(terms)
             assert tuple(sorted(terms)) not in measured
-    assert seen > 500
+    assert seen > 120
 
 
 def test_a_control_of_star_trains_on_none_of_the_products_that_it_evaluates_on() -> None:
