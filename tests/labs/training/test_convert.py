@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -174,8 +175,8 @@ FOLDERS: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("what", FOLDERS)
-def test_a_broken_folder_is_one_line_and_leaves_nothing(what: str, tmp_path: Path) -> None:
-    broken = hugging_face(tmp_path / "hf")
+def test_a_broken_folder_is_one_line_and_leaves_nothing(what: str, folder: Path, tmp_path: Path) -> None:
+    broken = shutil.copytree(folder, tmp_path / "hf")
     change, named = FOLDERS[what]
     change(broken)
     (tmp_path / "out").mkdir()

@@ -1,6 +1,7 @@
 """A Llama like DeepSeek's prover is trained by trl and peft, for real, and served by a GPU alone."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from labs.training.chat import Chat
 from labs.training.rows import Line
 from labs.training.served import Weights
 from tests.labs.training import helpers as training
-from tests.labs.training.models import ASSISTANT, BOS, EOS, INV_FREQ, ROWS, TEMPLATE, USER, YARN, edit, llama, llamas
+from tests.labs.training.models import ASSISTANT, BOS, EOS, INV_FREQ, ROWS, TEMPLATE, USER, YARN, edit, llamas
 
 BASES = {"lora": "mha", "all": "gqa"}  # of each training: 4 and 2 heads of keys and values, and 4 of queries
 
@@ -78,8 +79,8 @@ def test_what_was_not_trained_is_written_as_it_was(
         ("{% if not strftime_now('%Y') %}{{ raise() }}{% endif %}" + TEMPLATE, {}, EOS),  # it may write the date
     ],
 )
-def test_a_turn_ends_as_the_template_has_it(template: str, names: dict[str, Any], end: str, tmp_path: Path) -> None:
-    model = llama(tmp_path / "hf")
+def test_a_turn_ends_as_the_template_has_it(template: str, names: Any, end: str, folder: Path, tmp_path: Path) -> None:
+    model = shutil.copytree(folder / "gqa", tmp_path / "hf")
     (model / "chat_template.jinja").write_text(template)
     edit(model / "tokenizer_config.json", names)
     chat = Chat.of(model)
@@ -98,9 +99,9 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_is_no_dense_llama_is_one_line(what: str, tmp_path: Path) -> None:
+def test_what_is_no_dense_llama_is_one_line(what: str, folder: Path, tmp_path: Path) -> None:
     file, change, message = WRONG[what]
-    model = llama(tmp_path / "hf")
+    model = shutil.copytree(folder / "gqa", tmp_path / "hf")
     edit(model / f"{file}.json", change)
     with pytest.raises(UserError) as raised:
         starts.start(model, 16)

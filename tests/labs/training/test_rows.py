@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from core.base.errors import UserError
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.shape import Shape
-from labs.training import starts, to_gguf, to_hf
+from labs.training import starts, to_gguf
 from labs.training.chat import Chat
 from labs.training.finetune import finetune, options_of
 from labs.training.rows import Line, passes, read
@@ -110,8 +110,8 @@ def test_other_templates(folder: Path, tmp_path: Path, tail: str, reply: str, as
 
 
 @pytest.mark.parametrize("template", ["{{ raise('no') }}", "{% for", "{{ ''.__class__.__mro__ }}", "no content"])
-def test_a_template_that_cannot_be_rendered_is_one_line(tmp_path: Path, template: str) -> None:
-    to_hf.convert(EMBEDDED_GGUF, tmp_path / "hf")
+def test_a_template_that_cannot_be_rendered_is_one_line(folder: Path, tmp_path: Path, template: str) -> None:
+    shutil.copytree(folder, tmp_path / "hf")
     (tmp_path / "hf" / "chat_template.jinja").write_text(template)
     with pytest.raises(UserError, match=str(tmp_path / "hf")):
         Chat.of(tmp_path / "hf")
