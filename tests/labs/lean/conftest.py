@@ -1,7 +1,7 @@
-"""Share the results of an undisturbed baseline."""
+"""Share the results of a baseline."""
 
-import shutil
-from collections.abc import Callable
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from labs.lean import pairs
 from labs.lean.pairs import Pair
 from labs.lean.toolchain import Toolchain
-from tests.conftest import run
+from tests.conftest import ended, run, start
 from tests.helpers.once import once
 from tests.labs.lean.small import BASELINE
 
@@ -23,11 +23,17 @@ KNOWN = [
 
 
 @pytest.fixture(scope="session")
-def baseline(tmp_path_factory: pytest.TempPathFactory, stored_run: Callable[[str], Path], lean: Toolchain) -> Path:
-    """Return the results of the golden case 23_lean_baseline with an index of KNOWN; `printed` has its output."""
+def baseline(tmp_path_factory: pytest.TempPathFactory, lean: Toolchain) -> Path:
+    """Return the results of 23_lean_baseline, stopped after its first search and resumed with an index of KNOWN. The
+    file `printed` has its output."""
 
     def make(results: Path) -> None:
-        shutil.copytree(stored_run("23_lean_baseline"), results, dirs_exist_ok=True)
+        process = start("23_lean_baseline", *BASELINE, RESULTS_DIR=str(results))
+        while process.poll() is None and not list(results.glob("lean/baseline/trajectories/*.json")):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        status, _, err = ended(process)
+        assert status in (0, 130) and "Traceback" not in err, err
         pairs.write(results / "known.jsonl", KNOWN)
         constants = *BASELINE, f"INDEX={results / 'known.jsonl'}"
         status, out, err = run("23_lean_baseline", *constants, RESULTS_DIR=str(results))

@@ -1,29 +1,19 @@
 """Test a baseline end to end with real Lean and the tiny policy. Golden files pin its files."""
 
-import os
 import runpy
 import shutil
-import signal
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, ended, run, start
+from tests.conftest import ROOT, run
 from tests.labs.lean.small import BASELINE, LEARNED, figures, written
 
 
-def test_stopped_the_same_command_gives_the_same_searches(baseline: Path, tmp_path: Path) -> None:
-    process = start("23_lean_baseline", *BASELINE, RESULTS_DIR=str(tmp_path))
-    while process.poll() is None and not list(tmp_path.glob("lean/baseline/trajectories/*.json")):
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGINT)
-    status, _, err = ended(process)
-    assert status in (0, 130) and "Traceback" not in err, err
-    status, _, err = run("23_lean_baseline", *BASELINE, RESULTS_DIR=str(tmp_path))
-    assert status == 0, err
-    assert figures(tmp_path) == figures(baseline)
+def test_stopped_the_same_command_gives_the_same_searches(baseline: Path, stored_run: Callable[[str], Path]) -> None:
+    assert figures(baseline) == figures(stored_run("23_lean_baseline"))
 
 
 def test_iteration_0_takes_the_searches_of_the_baseline(baseline: Path, tmp_path: Path) -> None:
