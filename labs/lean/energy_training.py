@@ -29,6 +29,7 @@ from labs.lean.constants import EnergyConstants, LeanConstants
 from labs.lean.energy import LAYERS, MEAN, RECORD, SCALE, WEIGHTS, Energy, stored_in
 from labs.lean.trees import PADDING, Draws, Tree
 from labs.training.embeddings import Vectors
+from labs.training.network import AdamW
 from labs.training.outcome import Progress, Schedule
 
 THREADS = 1  # with more threads, sums would differ from run to run
@@ -74,8 +75,7 @@ def fit(
     temperature = torch.zeros((), requires_grad=True)  # the logarithm of the loss's temperature, which begins with 1
     parameters = [*head.parameters(), temperature]
     decayed, others = ([p for p in parameters if (p.ndim == 2) is is_weight] for is_weight in (True, False))
-    groups = [{"params": decayed, "weight_decay": WEIGHT_DECAY}, {"params": others, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, RATE)
+    optimizers = AdamW(decayed, decay=WEIGHT_DECAY), AdamW(others)
     schedule, progress = Schedule.of_finetuning(steps, RATE), Progress(steps)
     head.train()
     for step in range(1, steps + 1):
@@ -87,10 +87,10 @@ def fit(
         loss = contrast + DEPTH_WEIGHT * F.mse_loss(energies[:, 0], (remaining / draws.spread).float())
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, CLIP)
-        for group in optimizer.param_groups:
-            group["lr"] = schedule.scale(step - 1, 1)
-        optimizer.step()
-        optimizer.zero_grad()
+        for optimizer in optimizers:
+            optimizer.step(schedule.scale(step - 1, 1))
+        for parameter in parameters:
+            parameter.grad = None
         progress.step(step, step * BATCH, loss.item())
     tensors = {MEAN: torch.from_numpy(mean), SCALE: torch.from_numpy(scale), **head.state_dict()}
     return tensors, temperature.exp().item(), [loss for _, loss in progress.losses]

@@ -42,8 +42,7 @@ def encoded(folder: Path, rows: Sequence[Line], longest: int) -> tuple[list[Toke
         tokenizer.encode_special_tokens = True  # control tokens become plain text
         trained = [*tokenizer.encode(reply, add_special_tokens=False).ids, end]
         texts.append(Tokens(given + trained, [0.0] * len(given) + [1.0] * len(trained)))
-    kept = [text for text in texts if len(text) <= longest]
-    if not kept:
+    if not (kept := [text for text in texts if len(text) <= longest]):
         shortest = min(map(len, texts))
         raise UserError(f"every row has over {longest:,} tokens (the shortest row has {shortest:,}). Use shorter rows")
     return kept, len(texts) - len(kept)

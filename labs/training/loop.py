@@ -15,11 +15,12 @@ from msgspec import structs
 from safetensors.torch import load_file, save
 from tokenizers import Tokenizer
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from labs.training import to_gguf
 from labs.training.architectures import Sizes
 from labs.training.encode import Passes, Tokens
-from labs.training.network import EMBEDDED, Muon, Qwen3
+from labs.training.network import EMBEDDED, AdamW, Muon, Qwen3
 from labs.training.outcome import Losses, Options, Progress, Schedule, peak_memory
 from labs.training.to_hf import WEIGHTS, convert
 
@@ -59,21 +60,17 @@ class Batch:
 
     @classmethod
     def of(cls, rows: Sequence[Tokens]) -> "Batch":
-        longest = max(map(len, rows))
-        tokens = torch.zeros(len(rows), longest, dtype=torch.long)
-        weights = torch.zeros(len(rows), longest)
-        chances = torch.zeros(len(rows), longest, 10)
+        tokens = pad_sequence([torch.tensor(row.tokens) for row in rows], batch_first=True)
+        weights = pad_sequence([torch.tensor(row.weights, dtype=torch.float) for row in rows], batch_first=True)
+        chances = torch.zeros(*tokens.shape, 10)
         for i, row in enumerate(rows):
-            tokens[i, : len(row.tokens)] = torch.tensor(row.tokens)
-            weights[i, : len(row.tokens)] = torch.tensor(row.weights)
             for place, of in row.digits.items():
                 chances[i, place] = torch.tensor(of)
         weights, chances = weights[:, 1:].flatten(), chances[:, 1:].flatten(0, 1)
         places = weights.nonzero().squeeze(1)
         weights, chances = weights[places], chances[places]
         drawn = chances.sum(1).nonzero().squeeze(1)
-        size = sum(len(row.tokens) for row in rows)
-        return cls(tokens, places, weights / weights.sum(), drawn, chances[drawn], size)
+        return cls(tokens, places, weights / weights.sum(), drawn, chances[drawn], sum(map(len, rows)))
 
     def on(self, device: torch.device) -> "Batch":
         tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
@@ -82,8 +79,7 @@ class Batch:
 
 def cut(rows: Iterable[Tokens], tokens: int) -> list[list[Tokens]]:
     """Cut `rows` into batches of similar length, longest first. A batch is one row, or up to `tokens` padded tokens."""
-    left = sorted(rows, key=len, reverse=True)
-    batches = []
+    left, batches = sorted(rows, key=len, reverse=True), list[list[Tokens]]()
     while left:
         size = max(1, tokens // len(left[0].tokens))
         batches.append(left[:size])
@@ -116,19 +112,17 @@ def train(
     After each step, `report` gets the step's number, the tokens so far and the loss."""
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
     others = [p for name, p in model.named_parameters() if p.ndim != 2 or "embed" in name]
-    muon, adam = Muon(matrices), torch.optim.AdamW(others, betas=(0.9, 0.95), weight_decay=0.0)
-    seen, step = 0, 0
-    for batch in batches:
+    muon, adam = Muon(matrices), AdamW(others, betas=(0.9, 0.95))
+    seen = step = 0
+    for step, batch in enumerate(batches, 1):
         scale = schedule.scale(seen, batch.size)
         value = loss(model, batch.on(device), digits)
         value.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         muon.step(MUON_RATE * scale)
-        adam.param_groups[0]["lr"] = ADAM_RATE * scale
-        adam.step()
+        adam.step(ADAM_RATE * scale)
         model.zero_grad()
         seen += batch.size
-        step += 1
         report(step, seen, value.detach())
         if seen >= schedule.tokens:
             break
@@ -146,12 +140,10 @@ def finetune(options: Options, folder: Path, orders: Passes, out: Path) -> tuple
         for begin in range(0, len(order), POOL):
             pool = cut(order[begin : begin + POOL], BATCH)
             batches += rng.sample(pool, len(pool))  # no batch contains a row twice
-    tokens = sum(len(row) for batch in batches for row in batch)
     progress = Progress(len(batches))
-    schedule = Schedule.of_finetuning(tokens, options.rate / ADAM_RATE)
+    schedule = Schedule.of_finetuning(sum(len(row) for batch in batches for row in batch), options.rate / ADAM_RATE)
     train(model, map(Batch.of, batches), schedule, progress.step, torch.device("cpu"))
     (folder / WEIGHTS).write_bytes(save(model.state_dict()))
     to_gguf.convert(folder, out / "model.gguf", "f32")
-    versions = {"torch": version("torch")}
-    about = {"device": f"cpu, {THREADS} thread", "peak_memory": peak_memory(), "versions": versions}
+    about = {"device": f"cpu, {THREADS} thread", "peak_memory": peak_memory(), "versions": {"torch": version("torch")}}
     return about, progress.losses

@@ -3,6 +3,7 @@
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.optim.adamw import adamw
 
 from labs.training.architectures import Sizes
 
@@ -141,3 +142,17 @@ class Muon:
             scale = max(1.0, rows / columns) ** 0.5
             steps = orthogonalised(grads.lerp(average, self.momentum))
             torch._foreach_add_(weights, list(steps.unbind()), alpha=-rate * scale)
+
+
+class AdamW:
+    """The optimizer AdamW. torch.optim.AdamW would first import torch's compiler, which takes a second."""
+
+    def __init__(self, weights: list[Tensor], betas: tuple[float, float] = (0.9, 0.999), decay: float = 0.0) -> None:
+        self.weights, self.steps = weights, [torch.zeros(()) for _ in weights]
+        self.averages, self.squares = ([torch.zeros_like(weight) for weight in weights] for _ in betas)
+        self.constants = {"beta1": betas[0], "beta2": betas[1], "weight_decay": decay, "eps": 1e-8}
+
+    @torch.no_grad()
+    def step(self, rate: float) -> None:
+        grads, rest = [weight.grad for weight in self.weights], {"amsgrad": False, "maximize": False, **self.constants}
+        adamw(self.weights, grads, self.averages, self.squares, [], self.steps, lr=rate, **rest)
