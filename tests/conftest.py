@@ -140,12 +140,14 @@ def start(experiment: str, *overrides: str, **changes: str) -> "subprocess.Popen
 
 
 def python(*args: str, **changes: str) -> "subprocess.Popen[str]":
-    """Start a program of this project, as a user does."""
+    """Start a program of this project in its own process group, as a user does."""
     env = environment(**changes)
     if (forking := preloaded()) and forking.can_start(args, env):
         return Program(forking, args, env, ROOT)
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([sys.executable, *args], **pipes, env=env, cwd=ROOT, preexec_fn=heed_signals)
+    return subprocess.Popen(
+        [sys.executable, *args], **pipes, env=env, cwd=ROOT, preexec_fn=heed_signals, process_group=0
+    )
 
 
 def run(experiment: str, *overrides: str, **changes: str) -> tuple[int, str, str]:

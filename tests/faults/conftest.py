@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from core.engines.server import Server
-from tests.conftest import ROOT, environment, heed_signals
+from tests.conftest import start
 from tests.fakes.http import Proxy, Request
 from tests.helpers.runs import load, timeless
 
@@ -25,10 +24,9 @@ SEED = int(os.environ.get("FAULTS_SEED", "0"))
 
 NAME = "02_rsa_basic"
 IN_FLIGHT = 4
-# A run of 48 completions, a third of them cut off and forced to answer: 5 s on an idle machine.
-CAP = 160
-CONSTANTS = ("LIMIT=3", "N=4", "K=2", "T=3", f"MAX_TOKENS={CAP}", "ANSWER_TOKENS=24", f"CONCURRENCY={IN_FLIGHT}")
-TOTAL = 3 * 4 * 4
+# A run of 32 completions, all cut off and forced to answer.
+CONSTANTS = ("LIMIT=2", "N=4", "K=2", "T=3", "MAX_TOKENS=38", "ANSWER_TOKENS=24", f"CONCURRENCY={IN_FLIGHT}")
+TOTAL = 2 * 4 * 4
 Popen = subprocess.Popen[str]
 PIPES: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
@@ -69,9 +67,7 @@ def recorder(engine: Server) -> Iterator[Recorder]:
 
 def begin(folder: Path, *overrides: str, **changes: str) -> Popen:
     """Start the experiment with its results in `folder`, in its own process group."""
-    args = [sys.executable, f"experiments/{NAME}.py", *CONSTANTS, *overrides]
-    env = environment(RESULTS_DIR=str(folder), **changes)
-    return subprocess.Popen(args, **PIPES, env=env, cwd=ROOT, preexec_fn=heed_signals, start_new_session=True)
+    return start(NAME, *CONSTANTS, *overrides, RESULTS_DIR=str(folder), **changes)
 
 
 def end(process: Popen, seconds: float = 240) -> tuple[int, str, str]:

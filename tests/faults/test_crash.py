@@ -16,9 +16,8 @@ import pytest
 
 from core.constants import SWEEP
 from tests.conftest import ended, run, start
-from tests.fakes.http import Proxy
+from tests.fakes.server import ScriptedServer
 from tests.faults.conftest import (
-    CAP,
     IN_FLIGHT,
     SEED,
     TOTAL,
@@ -104,34 +103,34 @@ def test_killed_at_random_moments(
     assert sum(chain.kills for chain in every) == kills
 
 
-SMALL = ("LIMIT=5", f"MAX_TOKENS={CAP}", "ANSWER_TOKENS=0", f"CONCURRENCY={IN_FLIGHT}")
 RACE = ("BLOCK=2", "BUDGET=3", "ALPHA=0.5", "ENTRIES=01_greedy,02_rsa_basic_4,13_best_of_4")
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("02_rsa_basic_sweep", ("02_rsa_basic", "N=2,3", "K=2", "T=1,2", SWEEP)), ("27_race", ("27_race", *RACE))],
+    [("02_rsa_basic_sweep", ("02_rsa_basic", "N=2,3,4", "K=2", "T=1", SWEEP)), ("27_race", ("27_race", *RACE))],
 )
 def test_a_sweep_and_a_race_killed_twice_end_as_undisturbed(
-    name: str, words: tuple[str, ...], proxy: Proxy, tmp_path: Path
+    name: str, words: tuple[str, ...], server: ScriptedServer, tmp_path: Path
 ) -> None:
-    found, asked = [], []
+    (tmp_path / "ones.json").write_text(json.dumps([{"problem": f"Find {i}.", "answer": 1} for i in range(5)]))
+    found, asked, chosen = [], [], (*words, f"CONCURRENCY={IN_FLIGHT}", f"PROBLEMS={tmp_path / 'ones.json'}")
     for kills, folder in ((0, tmp_path / "undisturbed"), (2, tmp_path / "killed")):
-        begin, where = len(proxy.bodies), {"BASE_URL": proxy.url, "RESULTS_DIR": str(folder)}
+        begin, where = len(server.asked), {"BASE_URL": server.url, "RESULTS_DIR": str(folder)}
         in_flight = list[str]()
         for number in range(1, kills + 1):
-            proxy.life = len(proxy.bodies) + 9  # the completions of this start
-            process = start(*words, *SMALL, **where)
-            assert eventually(lambda: len(proxy.bodies) > proxy.life)
+            server.life = len(server.asked) + 9  # the completions of this start
+            process = start(*chosen, **where)
+            assert eventually(lambda: len(server.asked) > server.life)
             assert eventually(partial(_has_lines, folder / "journal" / f"{name}.jsonl", 9 * number))
             process.send_signal(signal.SIGKILL)
             status, _, err = ended(process)
             assert status == -signal.SIGKILL, err
-            in_flight += map(json.dumps, proxy.bodies[proxy.life :])
-        proxy.life = 10**9
-        status, _, err = run(*words, *SMALL, **where)
+            in_flight += server.asked[server.life :]
+        server.life = 10**9
+        status, _, err = run(*chosen, **where)
         assert status == 0, err
-        asked.append(Counter(map(json.dumps, proxy.bodies[begin:])) - Counter(in_flight))
+        asked.append(Counter(server.asked[begin:]) - Counter(in_flight))
         found.append(_results(folder / name))
     assert found[0] == found[1] and len(found[0]) > 3
     assert asked[0] == asked[1] and set(asked[0].values()) == {1}, "only requests in flight were sent again"

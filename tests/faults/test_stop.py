@@ -90,7 +90,7 @@ def test_ctrl_c_once_takes_no_new_work_and_twice_leaves_a_save_that_hangs(
 def test_a_judge_that_hangs_does_not_hold_a_run_that_is_stopped(tmp_path: Path) -> None:
     rows = [{"problem": f"What is 1/2 + 1/{n}?", "answer": f"{n + 2}/{2 * n}"} for n in range(3, 9)]
     (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    process = begin(tmp_path, "LIMIT=0", "T=20", f"PROBLEMS={tmp_path / 'mine.jsonl'}")
+    process = begin(tmp_path, "LIMIT=0", "T=20", "MAX_TOKENS=160", f"PROBLEMS={tmp_path / 'mine.jsonl'}")
     judges: list[int] = []
     while process.poll() is None and not judges:
         judges = [pid for pid in children(process.pid) if b"core.grading.judge" in command_line(pid)]
