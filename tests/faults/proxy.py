@@ -16,6 +16,7 @@ from typing import Any
 from tests.fakes.http import HttpFake, Request, forwarded, is_gone
 
 NONE: Mapping[str, str] = {}
+ANSWERS: dict[tuple[str, str, bytes], tuple[int, str, bytes]] = {}  # of the servers, by address, path and body
 
 
 class Exchange:
@@ -25,8 +26,11 @@ class Exchange:
         self.request, self._target, self._body = request, target, body
 
     def answer(self) -> tuple[int, str, bytes]:
-        """Return the server's whole answer: status, content type and body."""
-        return forwarded(self._target, self.request, self._body or None)
+        """Return the server's whole answer: status, content type and body. A repeated request gets the same answer."""
+        asked = self._target, self.request.path, self._body
+        if asked not in ANSWERS or not self._body:
+            ANSWERS[asked] = forwarded(self._target, self.request, self._body or None)
+        return ANSWERS[asked]
 
     def write(self, data: bytes) -> None:
         self.request.wfile.write(data)

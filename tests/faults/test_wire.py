@@ -155,7 +155,7 @@ def test_a_fault_that_does_not_pass_ends_in_one_clear_line_and_is_owed(
     engine: Server, proxy: Proxy, tmp_path: Path, calm: Calm, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry, "RETRIES", 2)
-    monkeypatch.setattr(retry, "THROTTLED_SECONDS", 1.0)
+    monkeypatch.setattr(retry, "THROTTLED_SECONDS", 0.2)
     proxy.choose = lambda: fault
     server = before(proxy, engine, True)
     try:
