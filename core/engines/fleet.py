@@ -2,7 +2,7 @@
 
 `python -m core.engines.fleet serve FILE` starts a server on a free port. While it runs, FILE contains its URL.
 `python -m core.engines.fleet run FOLDER SERVERS COMMAND …` runs COMMAND with a gateway to the servers in FOLDER.
-`python -m core.engines.fleet gateway FLAGS` starts the gateway. API_KEY comes from the environment.
+`python -m core.engines.fleet gateway HOST PORT METRICS` starts the gateway. API_KEY comes from the environment.
 A single machine with several GPUs needs no fleet: bash scripts/start_server.sh --dp-size 2."""
 
 import subprocess
@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from core.base import signals
 from core.base.errors import UserError, command
@@ -22,25 +23,21 @@ STARTS = 5  # starts of one server
 PATIENCE = process.START_SECONDS  # for servers to answer for the first time
 
 # Every default that matters is set on purpose (checked with sglang-router 0.3.2, see docs/LOG.md).
-FLAGS = (
+SETTINGS: dict[str, Any] = {
     # Members of a population share their prompt, so they go to the server that caches it, up to a difference in load
     # of 4. With the default of 64, one server would get nearly everything, because all prompts are similar.
-    *("--policy", "cache_aware", "--cache-threshold", "0.5"),
-    *("--balance-abs-threshold", "4", "--balance-rel-threshold", "1.1"),
+    "policy": "cache_aware", "cache_threshold": 0.5, "balance_abs_threshold": 4, "balance_rel_threshold": 1.1,
     # Only the harness retries (core/generate/retry.py), as the gateway's 5 tries in each of its 9 would be 45. The
     # circuit breaker counts refused requests (400) as failures, so ten long prompts would block a healthy server.
-    *("--disable-retries", "--disable-circuit-breaker"),
+    "disable_retries": True, "disable_circuit_breaker": True,
     # The harness's TIMEOUT ends a request, so the gateway's timeout must be longer.
-    *("--request-timeout-secs", "1000000"),
-    *("--max-concurrent-requests", "-1"),  # the harness itself respects the servers' limits
+    "request_timeout_secs": 1_000_000,
+    "max_concurrent_requests": -1,  # the harness itself respects the servers' limits
     # A dead server is dropped after 4 s. A busy server has 20 s to answer (SGLang generates a token for the check).
-    *("--health-check-interval-secs", "2", "--health-failure-threshold", "2", "--health-success-threshold", "1"),
-    *("--health-check-timeout-secs", "20"),
-    *("--worker-startup-timeout-secs", str(PATIENCE), "--worker-startup-check-interval", "1"),
-    *("--shutdown-grace-period-secs", "5"),
-    *("--history-backend", "none", "--log-level", "warn"),
-    *("--prometheus-host", "127.0.0.1"),
-)
+    "health_check_interval_secs": 2, "health_failure_threshold": 2, "health_success_threshold": 1,
+    "health_check_timeout_secs": 20, "worker_startup_timeout_secs": PATIENCE, "worker_startup_check_interval": 1,
+    "shutdown_grace_period_secs": 5, "history_backend": "none", "log_level": "warn", "prometheus_host": "127.0.0.1",
+}  # fmt: skip
 
 
 def say(line: str) -> None:
@@ -84,8 +81,8 @@ def run(folder: Path, servers: int, args: Sequence[str]) -> int:
     Return the command's exit status. Raises UserError if no server answers or the gateway ends."""
     host, port, began = environment.hosting().BIND, process.free_port(), time.monotonic()
     root = f"http://{host}:{port}"
-    places = ("--host", host, "--port", str(port), "--prometheus-port", str(process.free_port()))
-    gateway = [sys.executable, "-m", "core.engines.fleet", "gateway", *FLAGS, *places]
+    places = (host, str(port), str(process.free_port()))
+    gateway = [sys.executable, "-m", "core.engines.fleet", "gateway", *places]
 
     def enough() -> int | None:
         count, is_late = follow(root, folder), time.monotonic() > began + PATIENCE
@@ -111,12 +108,12 @@ def run(folder: Path, servers: int, args: Sequence[str]) -> int:
 def main(role: str, *rest: str) -> int:
     environment.check()
     if role == "gateway":
-        from sglang_router.launch_router import launch_router, parse_router_args  # submit.sh has installed it
+        from sglang_router.router import Router  # submit.sh has installed it
+        from sglang_router.router_args import RouterArgs
 
         environment.forget_proxies()
-        args = parse_router_args(list(rest))
-        args.api_key = environment.api_key() or None  # other users of the machine could read a flag
-        launch_router(args)
+        places = {"host": rest[0], "port": int(rest[1]), "prometheus_port": int(rest[2])}
+        Router.from_args(RouterArgs(**SETTINGS, **places, api_key=environment.api_key() or None)).start()
         return 0
     signals.catch()
     if role == "serve":

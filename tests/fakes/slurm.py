@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-STATE = Path(os.environ["SLURM_STAND_IN"])
+STATE = Path(os.environ.get("SLURM_STAND_IN", ""))
 # Options that the scripts use, from the sbatch man page of slurm-client 22.05.8, without and with a value.
 FLAGS = {"parsable", "requeue"}
 VALUED = {"chdir", "export", "array", "output", "dependency", "kill-on-invalid-dep", "job-name", "ntasks", "gres"}
@@ -129,17 +129,17 @@ def note(line: str) -> None:
         log.write(f"{line}\n")
 
 
-def running(number: str) -> list[int]:
+def running(number: str, state: Path = STATE) -> list[int]:
     """Return the sessions of a job with a process that is no zombie."""
-    file = STATE / f"{number}.pids"
+    file = state / f"{number}.pids"
     pids = [int(pid) for pid in file.read_text().split()] if file.exists() else []
     found = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            state, _, _, session = stat.read_text().rpartition(")")[2].split()[:4]
+            kind, _, _, session = stat.read_text().rpartition(")")[2].split()[:4]
         except OSError:
             continue
-        if state != "Z":
+        if kind != "Z":
             found.add(int(session))
     return [pid for pid in pids if pid in found]
 
