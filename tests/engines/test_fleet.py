@@ -163,7 +163,7 @@ def test_on_slurm_an_experiment_that_fails_cancels_its_servers(slurm: dict[str, 
 def test_on_slurm_a_cancelled_experiment_saves_what_it_has_and_cancels_its_servers(
     slurm: dict[str, str], results: Path
 ) -> None:
-    assert submit(slurm, EXPERIMENT, "T=50").returncode == 0
+    assert submit(slurm, EXPERIMENT, "LIMIT=2", "T=50", "CONCURRENCY=2").returncode == 0
     assert eventually(lambda: len(lines(results / "journal" / f"{EXPERIMENT}.jsonl")) >= 5)
     subprocess.run(["scancel", "1002"], env=slurm, timeout=60, check=True)
     assert eventually(lambda: ended(slurm, "1001", "1002"))

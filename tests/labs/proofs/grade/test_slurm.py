@@ -20,15 +20,12 @@ def jobs_of(env: dict[str, str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (Path(env["SLURM_STAND_IN"]) / "jobs.jsonl").read_text().splitlines()]
 
 
-def load_if_there(results: Path, name: str) -> dict[str, Any]:
-    return load(results, name) if (results / f"{name}.json").exists() else {}
-
-
 def test_on_slurm_a_grader_has_servers_of_its_own_once_the_run_has_ended(slurm: dict[str, str], results: Path) -> None:
-    chosen = slurm | {"GRADER_SERVERS": "1", "GRADER_OPTIONS": "--partition=big"}
+    chosen = slurm | {"SERVERS": "1", "GRADER_SERVERS": "1", "GRADER_OPTIONS": "--partition=big"}
     done = submit(chosen, *PROOFS, "OUT=own_name", "GRADER=embedded", "MAX_TOKENS=200")
     assert done.returncode == 0 and "on 1 servers of its own" in done.stdout, done.stderr
-    assert eventually(lambda: "grading" in load_if_there(results, "own_name"))
+    path = results / "own_name.json"
+    assert eventually(lambda: path.exists() and "grading" in json.loads(path.read_text()))
     assert eventually(lambda: ended(slurm, "1001", "1002", "1003", "1004"))
     _, _, grading, servers = jobs_of(slurm)
     assert grading["args"] == ["own", "1", "bash", "scripts/grade.sh", "own_name", "MAX_TOKENS=200"]
