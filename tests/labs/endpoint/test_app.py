@@ -30,14 +30,14 @@ from tests.labs.endpoint.conftest import ASKED, OFFERS, STATEMENT, Running, Star
 def test_the_answer_has_the_most_votes_and_usage_is_that_of_all_completions(engine: Server, start: Start) -> None:
     """The golden file of serve_rsa pins the members, their parents and keys."""
     running = start(engine)
-    made = running.ask(extra_body={"rsa": {"N": 5, "T": 2}})
+    made = running.ask(extra_body={"rsa": {"N": 3, "T": 2}})
     details, usage, kept = made.model_extra["rsa"], made.usage, running.completions()
     answers = [member["answer"] for member in details["population"]]
     voted = details["vote"]["answer"]
     assert details["vote"]["votes"] == answers.count(voted) == max(map(answers.count, answers))
     assert details["members"][0] == answers.index(voted) and f"\\boxed{{{voted}}}" in made.choices[0].message.content
-    assert details["config"] | {"SEED": 1, "N": 5, "K": 2, "T": 2} == details["config"]
-    assert len(kept) == details["generations"] == 5 * 3
+    assert details["config"] | {"SEED": 1, "N": 3, "K": 2, "T": 2} == details["config"]
+    assert len(kept) == details["generations"] == 3 * 3
     assert usage.prompt_tokens == sum(c["prompt_tokens"] for c in kept) > 0
     assert usage.completion_tokens == sum(c["completion_tokens"] for c in kept) > 0
     assert usage.prompt_tokens_details.cached_tokens == sum(c["cached_tokens"] for c in kept)
@@ -73,7 +73,10 @@ def test_every_scaffold_is_a_model_with_its_own_constants(shared: Running, name:
     server_model = shared.model.removeprefix("rsa/")
     with shared.client() as client:
         assert f"{name}/{server_model}" in [model.id for model in client.models.list()]
-    offer, small = OFFERS[name], {"N": 2, "K": 2, "T": 1, "ROUNDS": 1, "CALLS": 2, "VERIFY_SAMPLES": 2, "STAGE": 1}
+    offer, small = (
+        OFFERS[name],
+        {"N": 2, "K": 2, "T": 1, "ROUNDS": 1, "CALLS": 2, "VERIFY_SAMPLES": 2, "STAGE": 1, "MAX_TOKENS": 60},
+    )
     constants = {each: value for each, value in small.items() if each in rules(offer.scaffold.constants)}
     asked = chat.read(json.dumps({"model": f"{name}/m", "messages": ASKED, name: constants}).encode(), "m", OFFERS)
     made = shared.ask(model=f"{name}/{server_model}", extra_body={name: constants})
@@ -135,7 +138,7 @@ def test_failed_and_cut_off_members_are_counted_and_the_others_answer(
 def test_others_are_answered_while_answers_are_compared(
     engine: Server, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running, others = start(engine), threading.Event()
+    running, others = start(engine, N=2, T=0), threading.Event()
 
     def slow(*args: Any) -> Any:
         assert others.wait(120), "the loop stands still"
@@ -170,13 +173,13 @@ def test_a_large_population_leaves_room_for_others_and_keeps_no_texts() -> None:
 def test_an_equal_request_comes_from_the_journal_and_another_seed_does_not(
     engine: Server, proxy: Proxy, start: Start
 ) -> None:
-    running = start(replace(engine, base_url=proxy.url))
+    running = start(replace(engine, base_url=proxy.url), N=2)
     first, again = running.ask(), running.ask()
-    assert len(proxy.bodies) == 8 and again.model_extra["rsa"]["reused"] == 8
+    assert len(proxy.bodies) == 4 and again.model_extra["rsa"]["reused"] == 4
     assert again.choices[0].message == first.choices[0].message and again.usage == first.usage
     assert first.id != again.id and first.model_extra["rsa"]["reused"] == 0
     running.ask(seed=2)
-    assert len(proxy.bodies) == 16
+    assert len(proxy.bodies) == 8
 
 
 def test_a_stream_holds_progress_then_the_answer_then_usage(shared: Running) -> None:
@@ -202,16 +205,16 @@ def test_a_stream_holds_progress_then_the_answer_then_usage(shared: Running) -> 
 
 
 def test_the_conversation_and_the_sampling_reach_the_server(engine: Server, proxy: Proxy, start: Start) -> None:
-    running = start(replace(engine, base_url=proxy.url))
+    running = start(replace(engine, base_url=proxy.url), N=2)
     before = [{"role": "developer", "content": "Be exact."}, {"role": "assistant", "content": "What shall I solve?"}]
     sampling: dict[str, Any] = {"max_tokens": 200, "temperature": 0.5, "top_p": 0.9}
     running.ask(messages=[*before, *ASKED], **sampling, extra_body={"top_k": 40})
     shown = [body["messages"] for body in proxy.bodies]
-    assert len(shown) == 8 and all(m[:2] == [{"role": "system", "content": "Be exact."}, before[1]] for m in shown)
+    assert len(shown) == 4 and all(m[:2] == [{"role": "system", "content": "Be exact."}, before[1]] for m in shown)
     assert all(len(m) == 3 and STATEMENT in m[2]["content"] for m in shown)
-    assert sum("Candidate 2:" in m[2]["content"] for m in shown) == 4
+    assert sum("Candidate 2:" in m[2]["content"] for m in shown) == 2
     expected = sampling | {"top_k": 40, "min_p": 0.0}
-    assert all(body | expected == body for body in proxy.bodies) and len({body["seed"] for body in proxy.bodies}) == 8
+    assert all(body | expected == body for body in proxy.bodies) and len({body["seed"] for body in proxy.bodies}) == 4
 
 
 @pytest.mark.parametrize(("stop", "kept"), [("=", "9*15"), (["6*41", ", "], None), (["<never>"], None)])
@@ -240,7 +243,7 @@ def test_a_lost_server_is_a_503_and_an_error_in_a_stream_and_leaves_nothing_runn
     engine: Server, proxy: Proxy, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry, "_backoff", lambda attempt: 0.01)
-    running = start(replace(engine, base_url=proxy.url), CONCURRENCY=1, N=8)
+    running = start(replace(engine, base_url=proxy.url), CONCURRENCY=1, N=3)
     made = running.ask().choices
     sent = len(proxy.bodies)
     proxy.script = [reset] * 1000
