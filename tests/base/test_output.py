@@ -21,6 +21,7 @@ from core.base.terminal import columns
 from core.engines.server import Server
 from core.generate import wire
 from tests.conftest import ROOT, environment, heed_signals
+from tests.fakes.server import ScriptedServer
 
 SIGPIPE = 128 + signal.SIGPIPE
 PLACE: Any = {"text": True, "cwd": ROOT, "preexec_fn": heed_signals}
@@ -29,17 +30,17 @@ RUN = "experiments/02_rsa_basic.py LIMIT=2 T=1 N=2 K=2 MAX_TOKENS=300"
 LOST = [("2>&1 | head -1; exit $S", SIGPIPE), ("> /dev/full", 1), ("2> /dev/full", 0)]
 
 
-def shell(line: str) -> "subprocess.CompletedProcess[str]":
+def shell(line: str, **changes: str) -> "subprocess.CompletedProcess[str]":
     """Run a line of bash in which $P is Python and $S the status of the first command of a pipe."""
-    args, env = ["bash", "-c", line.replace("$S", "${PIPESTATUS[0]}")], environment() | {"P": sys.executable}
+    args, env = ["bash", "-c", line.replace("$S", "${PIPESTATUS[0]}")], environment(P=sys.executable, **changes)
     return subprocess.run(args, env=env, **PLACE, capture_output=True, timeout=300)
 
 
 @pytest.mark.parametrize(("redirected", "status"), LOST)
 def test_a_run_whose_output_is_lost_saves_all_and_ends_as_other_programs_do(
-    results: Path, redirected: str, status: int
+    results: Path, server: ScriptedServer, redirected: str, status: int
 ) -> None:
-    done = shell(f"$P {RUN} {redirected}")
+    done = shell(f"$P {RUN} PROBLEMS=sums {redirected}", BASE_URL=server.url)
     assert done.returncode == status, done.stderr
     for words in ("Traceback", "Exception ignored", "Broken pipe"):
         assert words not in done.stdout + done.stderr
