@@ -10,7 +10,6 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +26,7 @@ from tests.conftest import run, start
 from tests.fakes.http import Answer, Request, answer, reset
 from tests.fakes.moody import Moody, chat
 from tests.helpers.asking import read_bytes
-from tests.helpers.documents import SCHEMA
+from tests.helpers.documents import VALIDATOR
 from tests.helpers.runs import load
 
 PRICES = Prices(read=1.0, cached=0.1, written=10.0, on="2026-11-23")
@@ -290,7 +289,7 @@ def test_a_run_ends_saved_at_its_limit_and_goes_on_with_a_higher_one(till: Till,
     status, out, err = run("01_baseline", *SMALL, "MAX_DOLLARS=5", MODEL=named)
     assert status == 0 and len(till.bodies) == 64, err
     document = load(results, "01_baseline")
-    jsonschema.validate(document, SCHEMA)
+    VALIDATOR.validate(document)
     assert document["prices"] == {"read": 1.0, "cached": 0.1, "written": 10.0, "on": "2026-11-23"}
     figures = document["metrics"]
     assert figures["cost"] == pytest.approx(till.charged) == pytest.approx(figures["spent"])

@@ -6,7 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from msgspec import convert
 
@@ -27,7 +26,7 @@ from tests.fakes.model import PROBLEM, Model, constants_with
 from tests.fakes.moody import Moody, chat
 from tests.helpers import documents, reports
 from tests.helpers.asking import ask, ask_each
-from tests.helpers.documents import SCHEMA
+from tests.helpers.documents import VALIDATOR
 from tests.helpers.graded import document, graded, member
 
 
@@ -56,7 +55,7 @@ def test_what_was_told_is_known(changes: dict[str, Any], counted: tuple[int | No
 
 def test_tokens_that_nobody_told_are_unknown_in_results_table_and_warnings() -> None:
     got = document(graded([[[uncounted(), uncounted("\\boxed{1}")], [uncounted()]]]))
-    jsonschema.validate(got, SCHEMA)
+    VALIDATOR.validate(got)
     cost = got["problems"][0]["steps"][0]["members"][0]
     assert cost["prompt_tokens"] is cost["cached_tokens"] is cost["completion_tokens"] is None
     assert got["metrics"]["tokens"] == {"prompt": None, "cached": None, "completion": None}
@@ -135,7 +134,7 @@ def test_empty_and_filtered_replies_are_called_so_and_are_not_identical() -> Non
     filtered = [silent(reason) for reason in ("content_filter", "SAFETY", "refusal")]
     begun = member("It is", finish_reason="content_filter")
     got = document(graded([[[silent("stop"), silent("stop"), silent("eos"), *filtered, begun, begun]]]))
-    jsonschema.validate(got, SCHEMA)
+    VALIDATOR.validate(got)
     (step,) = got["metrics"]["steps"]
     assert (step["empty"], step["filtered"], step["identical"], step["failed"]) == (3, 5, 0, 0)
     doubts = [m["doubt"] for m in got["problems"][0]["steps"][0]["members"]]
@@ -175,7 +174,7 @@ def test_dollars_stand_in_results_table_comparison_and_page_where_prices_are_kno
     for each_step in got["problems"][0]["steps"]:
         counted.add(0, each_step)
     got["metrics"] = counted.metrics(1.0)
-    jsonschema.validate(got, SCHEMA)
+    VALIDATOR.validate(got)
     each = (30 * 1.0 + 20 * 0.1 + 100 * 10.0) / 1e6
     assert [step["cost"] for step in got["metrics"]["steps"]] == pytest.approx([each, 2 * each])
     assert "≥ $0.00103" in tables.steps_table(got).body() and "≥ $0.0031" in tables.final(got)

@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from core.base.errors import UserError
@@ -18,7 +17,7 @@ from core.session import run as entry_points
 from core.session.run import solve_sync
 from tests.conftest import run, start
 from tests.fakes.server import ScriptedServer
-from tests.helpers.documents import SCHEMA
+from tests.helpers.documents import VALIDATOR
 from tests.helpers.runs import TWO, journal_lines, load
 
 
@@ -68,7 +67,7 @@ def test_partial_results_are_whole_and_the_last_contain_them(
     monkeypatch.setattr(experiment, "SAVE_SECONDS", 0.0)
     solve_sync(RSA, TWO, N=4, K=2, T=3)
     sizes = [sum(step["problems"] for step in document["metrics"]["steps"]) for document in seen]
-    jsonschema.validate(seen[len(seen) // 2], SCHEMA)
+    VALIDATOR.validate(seen[len(seen) // 2])
     assert len(set(sizes)) > 2 and sizes == sorted(sizes), "it grows"
     final = {problem["id"]: problem["steps"] for problem in load(results, "rsa")["problems"]}
     for document, size in zip(seen, sizes, strict=True):
