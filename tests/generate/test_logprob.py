@@ -16,7 +16,7 @@ from tests.fakes.moody import chat, events
 from tests.helpers.asking import MESSAGES, SHORT, ask, post, read_bytes
 
 SUMMED = replace(SHORT, sum_logprobs=True)
-LINE = replace(SUMMED, stop="\n")
+LINE, CUT = replace(SUMMED, stop="\n"), replace(SUMMED, max_tokens=7)
 OPENED = replace(LINE, opening="9*15")
 
 
@@ -31,8 +31,10 @@ def teacher_forced(server: Server, prompt: str, tokens: Sequence[int]) -> float:
     return total
 
 
-@pytest.mark.parametrize("sampling", [SUMMED, replace(SUMMED, max_tokens=7), LINE], ids=["whole", "cut", "a line"])
-@pytest.mark.parametrize("temperature", [0.7, 3.0])
+@pytest.mark.parametrize(
+    ("sampling", "temperature"),
+    [(SUMMED, 3.0), *((each, temperature) for each in (CUT, LINE) for temperature in (0.7, 3.0))],
+)
 def test_the_sum_is_the_teacher_forced_log_probability(
     engine: Server, proxy: Proxy, through: Server, tmp_path: Path, sampling: Sampling, temperature: float
 ) -> None:
@@ -57,7 +59,7 @@ def test_it_is_given_where_it_is_asked_for_alone_and_kept(through: Server, proxy
 def test_a_streamed_reply_is_the_same(engine: Server, proxy: Proxy, through: Server, tmp_path: Path) -> None:
     """Except for the sum of thinking that llama.cpp separates: its end is in no event of the stream."""
     verdict = Sampling(max_tokens=1, opening=prompts.VERDICT, top_logprobs=10)
-    asked = [(5, SUMMED), (6, LINE), (7, OPENED), (5, replace(SUMMED, max_tokens=7)), (5, verdict), (6, SHORT)]
+    asked = [(5, SUMMED), (6, LINE), (7, OPENED), (5, CUT), (5, verdict), (6, SHORT)]
     asked.append((5, Sampling(max_tokens=12, answer_tokens=16)))
     whole = ask(engine, tmp_path / "whole", asked)
     streamed = ask(replace(through, card=replace(engine.card, streams=True)), tmp_path / "streamed", asked)

@@ -24,7 +24,7 @@ from core.session import run as entry_points
 from core.session.contract import Contract
 from core.session.run import run, solve, solve_sync
 from core.types import Ask, Completion, Member, Population, Problem
-from tests.conftest import ROOT, environment
+from tests.conftest import ROOT, ended, environment, python
 from tests.fakes.server import ScriptedServer
 from tests.helpers.runs import TWO
 
@@ -134,15 +134,11 @@ def test_the_example_of_the_manual_runs_as_it_stands(server: ScriptedServer, tmp
     manual = (ROOT / "docs" / "python.md").read_text()
     code = "\n".join(re.findall(r"```python\n(.*?)```", manual, re.DOTALL))
     program = f"async def main():\n{re.sub('^', '    ', code, flags=re.MULTILINE)}\nimport asyncio\nasyncio.run(main())"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "BASE_URL": server.url, "RESULTS_DIR": str(tmp_path)},
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "rsa: scripted (llama.cpp) on given, n=2" in done.stdout
+    (tmp_path / "manual.py").write_text(f"import os\nos.chdir({str(tmp_path)!r})\n{program}")
+    process = python(str(tmp_path / "manual.py"), BASE_URL=server.url, RESULTS_DIR=str(tmp_path))
+    status, out, err = ended(process)
+    assert status == 0, err
+    assert "rsa: scripted (llama.cpp) on given, n=2" in out
 
 
 @pytest.mark.skipif(not (ROOT / "labs").exists(), reason="pyproject.toml puts the labs into a wheel too")

@@ -37,8 +37,9 @@ def test_raising_t_reuses_every_earlier_step_and_a_repeated_run_asks_nothing(
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_run_with_partial_results(results: Path, sign: signal.Signals) -> None:
-    process = start("02_rsa_basic", "LIMIT=8", "T=5", "MAX_TOKENS=300")
+def test_a_signal_ends_a_run_with_partial_results(server: ScriptedServer, results: Path, sign: signal.Signals) -> None:
+    server.life = 30
+    process = start("02_rsa_basic", "PROBLEMS=sums", "LIMIT=8", "N=4", "T=5", BASE_URL=server.url)
     journal = results / "journal" / "02_rsa_basic.jsonl"
     while process.poll() is None and not (journal.exists() and journal.read_bytes().count(b"\n") >= 30):
         time.sleep(0.02)
