@@ -47,7 +47,7 @@ def started(server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPat
     def start(name: str, *words: str) -> None:
         monkeypatch.setattr("sys.argv", [f"{name}.py", f"PROBLEMS={file}", *words])
         if name == "99_race":
-            run_race(Comparison(ENTRIES, Constants), {"__file__": "99_race.py", "BUDGET": 9, "BLOCK": 5})
+            run_race(Comparison(ENTRIES, Constants), {"__file__": "99_race.py", "BUDGET": 9, "BLOCK": 10})
         else:
             compare(Comparison(ENTRIES), {"__file__": f"{name}.py"})
 
