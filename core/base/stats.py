@@ -123,6 +123,12 @@ def relative_change(a: Values, b: Values) -> Estimate | None:
     return Estimate(ratio - 1, ratio * math.exp(-half) - 1, ratio * math.exp(half) - 1, n)
 
 
+@lru_cache(maxsize=1)
+def _drawn(n: int) -> NDArray[np.int64]:
+    """Return how often each of `n` problems is drawn, in RESAMPLES fixed bootstrap samples."""
+    return np.random.default_rng(SEED).multinomial(n, np.full(n, 1 / n), RESAMPLES)
+
+
 def of_sums(sums: Sequence[Sequence[float]], figure: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Estimate:
     """Compute a figure from sums over all samples, such as a ratio or Cohen's kappa, with its 95% interval.
 
@@ -134,8 +140,7 @@ def of_sums(sums: Sequence[Sequence[float]], figure: Callable[[NDArray[np.float6
     if not n:
         return Estimate(math.nan, math.nan, math.nan, 0)
     value = float(figure(table.sum(axis=0)))
-    drawn = np.random.default_rng(SEED).multinomial(n, np.full(n, 1 / n), RESAMPLES)
-    figures = figure(drawn @ table)
+    figures = figure(_drawn(n) @ table)
     figures = figures[~np.isnan(figures)]
     if n < 2 or not figures.size:
         return Estimate(value, math.nan, math.nan, n)

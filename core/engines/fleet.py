@@ -81,8 +81,7 @@ def run(folder: Path, servers: int, args: Sequence[str]) -> int:
     Return the command's exit status. Raises UserError if no server answers or the gateway ends."""
     host, port, began = environment.hosting().BIND, process.free_port(), time.monotonic()
     root = f"http://{host}:{port}"
-    places = (host, str(port), str(process.free_port()))
-    gateway = [sys.executable, "-m", "core.engines.fleet", "gateway", *places]
+    gateway = [sys.executable, "-m", "core.engines.fleet", "gateway", host, str(port), str(process.free_port())]
 
     def enough() -> int | None:
         count, is_late = follow(root, folder), time.monotonic() > began + PATIENCE
@@ -118,8 +117,7 @@ def main(role: str, *rest: str) -> int:
     signals.catch()
     if role == "serve":
         serve(Path(rest[0]))
-    folder, servers, *job = rest
-    return run(Path(folder), int(servers), job)
+    return run(Path(rest[0]), int(rest[1]), rest[2:])
 
 
 if __name__ == "__main__":
