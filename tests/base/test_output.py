@@ -25,7 +25,7 @@ from tests.fakes.server import ScriptedServer
 
 SIGPIPE = 128 + signal.SIGPIPE
 PLACE: Any = {"text": True, "cwd": ROOT, "preexec_fn": heed_signals}
-RUN = "experiments/02_rsa_basic.py LIMIT=2 T=1 N=2 K=2 MAX_TOKENS=300"
+RUN = "experiments/02_rsa_basic.py LIMIT=2 T=1 N=2 K=2 MAX_TOKENS=60"
 # Statuses: that of SIGPIPE where the reader has left, as other programs have it; 1 where a disk is full.
 LOST = [("2>&1 | head -1; exit $S", SIGPIPE), ("> /dev/full", 1), ("2> /dev/full", 0)]
 
