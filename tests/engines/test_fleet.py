@@ -153,14 +153,6 @@ def test_a_job_that_fails_cancels_its_servers(slurm: dict[str, str], results: Pa
     assert "scancel 1001" in (Path(slurm["SLURM_STAND_IN"]) / "log").read_text()
 
 
-@pytest.mark.faults
-def test_on_slurm_an_experiment_that_fails_cancels_its_servers(slurm: dict[str, str], results: Path) -> None:
-    assert submit(slurm, EXPERIMENT, "K=99").returncode == 0
-    assert eventually(lambda: ended(slurm, "1001", "1002"))
-    assert "error: K=99" in (results / "fleet" / "slurm-1002.log").read_text()
-    assert "scancel 1001" in (Path(slurm["SLURM_STAND_IN"]) / "log").read_text()
-
-
 def test_on_slurm_a_cancelled_experiment_saves_what_it_has_and_cancels_its_servers(
     slurm: dict[str, str], results: Path
 ) -> None:

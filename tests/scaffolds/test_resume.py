@@ -42,25 +42,21 @@ def test_broken_off_anywhere_it_has_asked_for_nothing_else(scaffold: Scaffold[An
 
 
 @pytest.mark.parametrize("name", ["03_rsa_verify", "11_math_agent"])
-def test_killed_inside_and_run_again_the_results_are_those_of_a_run_that_was_not(name: str, tmp_path: Path) -> None:
+def test_killed_and_run_again_a_run_ends_as_undisturbed(name: str, server: ScriptedServer, tmp_path: Path) -> None:
     problems = tmp_path / "problems.json"
     problems.write_text(json.dumps([{"id": f"p{i}", "problem": f"What is {i}?", "answer": "1"} for i in range(2)]))
     disturbed, whole = tmp_path / "disturbed", tmp_path / "whole"
     constants = (f"PROBLEMS={problems}", "CONCURRENCY=2", *(["N=4", "T=2"] if name == "03_rsa_verify" else ["CALLS=8"]))
-    server = ScriptedServer()
-    try:
-        server.life = 7
-        process = conftest.start(name, *constants, BASE_URL=server.url, RESULTS_DIR=str(disturbed))
-        assert server.is_stuck.wait(120)
-        process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=60)
-        server.revive()
-        for folder in (disturbed, whole):
-            asked = len(server.asked)
-            status, _, err = conftest.run(name, *constants, BASE_URL=server.url, RESULTS_DIR=str(folder))
-            assert status == 0, err
-    finally:
-        server.close()
+    server.life = 7
+    process = conftest.start(name, *constants, BASE_URL=server.url, RESULTS_DIR=str(disturbed))
+    assert server.is_stuck.wait(120)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    server.revive()
+    for folder in (disturbed, whole):
+        asked = len(server.asked)
+        status, _, err = conftest.run(name, *constants, BASE_URL=server.url, RESULTS_DIR=str(folder))
+        assert status == 0, err
     assert timeless(load(disturbed, name)) == timeless(load(whole, name))
     resumed, undisturbed = server.asked[:asked], server.asked[asked:]
     assert set(resumed) == set(undisturbed) and len(set(undisturbed)) == len(undisturbed)

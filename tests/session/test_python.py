@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -112,11 +113,8 @@ def test_model_and_base_url_choose_the_server_of_one_call(results: Path, monkeyp
                  for server in (one, other))  # fmt: skip
         await asyncio.gather(*calls)
 
-    try:
+    with closing(one), closing(other):
         asyncio.run(notebook())
-    finally:
-        one.close()
-        other.close()
     assert len(one.asked) == len(other.asked) == 4
     assert os.environ["BASE_URL"] == "http://127.0.0.1:9" and "MODEL" not in os.environ
 
@@ -137,8 +135,7 @@ def test_the_example_of_the_manual_runs_as_it_stands(server: ScriptedServer, tmp
     (tmp_path / "manual.py").write_text(f"import os\nos.chdir({str(tmp_path)!r})\n{program}")
     process = python(str(tmp_path / "manual.py"), BASE_URL=server.url, RESULTS_DIR=str(tmp_path))
     status, out, err = ended(process)
-    assert status == 0, err
-    assert "rsa: scripted (llama.cpp) on given, n=2" in out
+    assert status == 0 and "rsa: scripted (llama.cpp) on given, n=2" in out, err
 
 
 @pytest.mark.skipif(not (ROOT / "labs").exists(), reason="pyproject.toml puts the labs into a wheel too")

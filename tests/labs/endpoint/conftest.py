@@ -78,9 +78,7 @@ class Running:
     def post(self, body: Any, **headers: str) -> httpx2.Response:
         """Send a raw request; bytes are sent unchanged."""
         content = body if isinstance(body, bytes) else json.dumps({"model": self.model, "messages": ASKED} | body)
-        named = {
-            name.replace("_", "-"): value for name, value in ({"content_type": "application/json"} | headers).items()
-        }
+        named = {"content-type": "application/json"} | {name.replace("_", "-"): of for name, of in headers.items()}
         return httpx2.post(f"{self.url}/chat/completions", content=content, headers=named, timeout=120, verify=False)
 
     def completions(self) -> list[dict[str, Any]]:
