@@ -124,9 +124,9 @@ def relative_change(a: Values, b: Values) -> Estimate | None:
 
 
 @lru_cache(maxsize=1)
-def _drawn(n: int) -> NDArray[np.int64]:
-    """Return how often each of `n` problems is drawn, in RESAMPLES fixed bootstrap samples."""
-    return np.random.default_rng(SEED).multinomial(n, np.full(n, 1 / n), RESAMPLES)
+def _drawn(n: int, samples: int) -> NDArray[np.int64]:
+    """Return how often each of `n` problems is drawn, in this number of fixed bootstrap samples."""
+    return np.random.default_rng(SEED).multinomial(n, np.full(n, 1 / n), samples)
 
 
 def of_sums(sums: Sequence[Sequence[float]], figure: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Estimate:
@@ -140,7 +140,7 @@ def of_sums(sums: Sequence[Sequence[float]], figure: Callable[[NDArray[np.float6
     if not n:
         return Estimate(math.nan, math.nan, math.nan, 0)
     value = float(figure(table.sum(axis=0)))
-    figures = figure(_drawn(n) @ table)
+    figures = figure(_drawn(n, RESAMPLES) @ table)
     figures = figures[~np.isnan(figures)]
     if n < 2 or not figures.size:
         return Estimate(value, math.nan, math.nan, n)
