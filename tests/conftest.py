@@ -165,19 +165,19 @@ def ended(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
 
 
 @pytest.fixture(scope="module")  # while it is open, this thread runs an event loop
-def browser() -> Iterator[Any]:
+def browser() -> Iterator[Tab]:
     if CHROMIUM is None:
         pytest.skip("needs Chromium: apt-get install chromium")
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as driver:
         flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
         chromium = driver.chromium.launch(executable_path=CHROMIUM, args=flags)
-        yield chromium
+        yield Tab(chromium)
         chromium.close()
 
 
 @pytest.fixture
-def tab(browser: Any) -> Iterator[Tab]:
-    with closing(Tab(browser)) as tab:
-        yield tab
-    assert tab.trouble == [], tab.trouble
+def tab(browser: Tab) -> Iterator[Tab]:
+    yield browser
+    trouble = browser.reset()
+    assert trouble == [], trouble

@@ -4,17 +4,27 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+SCREENS = ((390, "dark"), (1280, "light"))  # a phone, and a laptop
+AXE = "axe.run({resultTypes: ['violations']}).then((found) => found.violations)"
+FOLLOWED = """(route) => new Promise((done) => {
+    if (location.hash === route) done();
+    addEventListener("hashchange", done, { once: true });
+    location.hash = route;
+})"""
 
 
 class Tab:
-    """A page in the browser. `trouble`: errors in its console, and requests to a network."""
+    """The only page in a browser: to open another one takes ten times as long as to load it.
+    `trouble`: errors in its console, and requests to a network."""
 
-    def __init__(self, browser: Any, **options: Any) -> None:
+    def __init__(self, browser: Any) -> None:
         self.trouble: list[str] = []
-        self._context = browser.new_context(accept_downloads=True, **options)
-        self._context.set_default_timeout(120_000)  # ms, for a busy machine
-        self.page = self._context.new_page()
+        context = browser.new_context(accept_downloads=True)
+        context.set_default_timeout(120_000)  # ms, for a busy machine
+        self.page = context.new_page()
         self.page.on("console", self._logged)
         self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
         self.page.on("request", self._requested)
@@ -32,15 +42,33 @@ class Tab:
         self.page.wait_for_selector("#nav a[aria-current]")
         return self.page
 
-    def fits(self, axe: Any, path: Path, route: str, width: int) -> None:
-        """Check that a view is no wider than its screen, and accessible by the rules of `axe`."""
-        shown = self.open(path, route)
-        shown.reload()
-        shown.wait_for_timeout(150)
-        assert shown.evaluate("document.documentElement.scrollWidth") <= width, route
-        violations = axe.run(shown).response["violations"]
-        found = [(v["id"], v["nodes"][0]["html"][:200], v["nodes"][0]["failureSummary"]) for v in violations]
-        assert not found, (route, found)
+    def follow(self, route: str) -> Any:
+        """Show another view of the open page."""
+        self.page.evaluate(FOLLOWED, route)
+        return self.page
 
-    def close(self) -> None:
-        self._context.close()
+    def violations(self) -> list[Any]:
+        """Return the violations of the rules of axe (of contrast and names, for example)."""
+        axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+        if self.page.evaluate("typeof axe") == "undefined":
+            self.page.evaluate(axe.axe_script)
+        found = self.page.evaluate(AXE)
+        return [(v["id"], v["nodes"][0]["html"][:200], v["nodes"][0]["failureSummary"]) for v in found]
+
+    def fits(self, *routes: str) -> None:
+        """Check that views of the open page are no wider than any screen, and accessible."""
+        for width, scheme in SCREENS:
+            self.page.set_viewport_size({"width": width, "height": 800})
+            self.page.emulate_media(color_scheme=scheme)
+            for route in routes:
+                self.follow(route).wait_for_timeout(150)
+                assert self.page.evaluate("document.documentElement.scrollWidth") <= width, route
+                assert self.violations() == [], (route, width)
+
+    def reset(self) -> list[str]:
+        """Leave the page for the next test. Return the trouble."""
+        self.page.goto("about:blank")
+        self.page.set_viewport_size({"width": 1280, "height": 720})
+        self.page.emulate_media(color_scheme="light")
+        trouble, self.trouble = self.trouble, []
+        return trouble

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,18 +23,13 @@ pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
 
 
-@pytest.fixture(scope="module")
-def verified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+@pytest.fixture
+def verified(server: ScriptedServer, results: Path) -> Path:
     """Write the results of a run whose candidates were verified."""
-    folder, server = tmp_path_factory.mktemp("verified"), ScriptedServer()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("BASE_URL", server.url)
-        patch.setenv("RESULTS_DIR", str(folder))
-        constants: dict[str, Any] = {"N": 3, "VERIFY_SAMPLES": 2, "name": "13_best_of"}
-        with ThreadPoolExecutor(1) as pool:  # the browser's event loop runs in this thread
-            pool.submit(lambda: solve_sync(BEST_OF, [Problem("p0", "1 + 0?", "1")], **constants)).result()
-    server.close()
-    yield folder
+    constants: dict[str, Any] = {"N": 3, "VERIFY_SAMPLES": 2, "name": "13_best_of"}
+    with ThreadPoolExecutor(1) as pool:  # the browser's event loop runs in this thread
+        pool.submit(lambda: solve_sync(BEST_OF, [Problem("p0", "1 + 0?", "1")], **constants)).result()
+    return results / "13_best_of.json"
 
 
 def written(folder: Path, *names: str) -> Path:
@@ -70,12 +64,11 @@ def test_the_overview_shows_the_figures_of_the_results(tab: Tab, tmp_path: Path)
 def test_uncounted_tokens_are_unknown(tab: Tab, tmp_path: Path) -> None:
     reports.results(tmp_path, counted=False)
     (tmp_path / "02_rsa_basic.json").rename(tmp_path / "other.json")
-    path = written(reports.results(tmp_path), "02_rsa_basic", "other")
+    tab.open(written(reports.results(tmp_path), "02_rsa_basic", "other"))
     for route, least in (("#/1/overview", 7), ("#/1/map", 3), ("#/1/problem/0/0/0", 3), ("#/compare", 1)):
-        shown = tab.open(path, route).inner_text("main")
+        shown = tab.follow(route).inner_text("main")
         assert shown.count("unknown") >= least and "NaN" not in shown and "null" not in shown, (route, shown)
-        tab.page.goto("about:blank")
-    assert "1,200" in tab.open(path, "#/0/overview").inner_text("main")
+    assert "1,200" in tab.follow("#/0/overview").inner_text("main")
 
 
 def test_the_overview_shows_n_if_problems_are_lacking(tab: Tab, tmp_path: Path) -> None:
@@ -176,14 +169,14 @@ def test_keys_go_from_member_to_member_and_from_problem_to_problem(tab: Tab, tmp
 
 
 def test_filters_and_a_search_that_is_there_again_on_the_way_back(tab: Tab, tmp_path: Path) -> None:
-    path = written(reports.results(tmp_path, problems=20))
+    reports.results(tmp_path, problems=20)
     members = [m for step in document_of(tmp_path)["problems"][0]["steps"] for m in step["members"]]
     wrong = sum(not m["correct"] for m in members)
-    shown = tab.open(path, "#/0/problem/0")
+    shown = tab.open(written(tmp_path), "#/0/problem/0")
     assert 0 < wrong < len(members)
     shown.get_by_role("button", name=f"wrong {wrong}").click()
     assert shown.locator(".node[opacity='0.2']").count() == len(members) - wrong
-    shown.goto(f"file://{path}#/0/search")
+    tab.follow("#/0/search")
     shown.fill("#search", "Adding up")
     shown.keyboard.press("Enter")
     shown.wait_for_selector("main p[role=status]:has-text('members')")
@@ -270,34 +263,30 @@ def test_texts_of_models_stay_text_and_are_shown_in_parts(tab: Tab, tmp_path: Pa
     shown = tab.open(path, "#/0/problem/0/1/0")
     shown.wait_for_selector(".member .prose")
     for route in ("#/0/overview", "#/0/map", "#/0/search", "#/0/problem/0/0/0", "#/0/problem/0/0/1"):
-        shown.goto(f"file://{path}{route}")
-        shown.wait_for_timeout(50)
+        tab.follow(route).wait_for_timeout(50)
     shown.wait_for_selector(".member .prose")
     assert shown.evaluate("window.pwned") is None
     assert shown.locator("main script, main img, main iframe, main a[href^='javascript']").count() == 0
     assert "<script>window.pwned" in shown.inner_text("main")
-    shown.goto(f"file://{path}#/0/problem/0/0/2")
-    shown.get_by_role("button", name="show more").click()
+    tab.follow("#/0/problem/0/0/2").get_by_role("button", name="show more").click()
     assert len(shown.locator(".prose").first.inner_text()) == 5 * 40_000
 
 
-def test_texts_that_do_not_fit_are_next_to_the_page(browser: Any, tmp_path: Path, monkeypatch: Any) -> None:
+def test_texts_that_do_not_fit_are_next_to_the_page(tab: Tab, tmp_path: Path, monkeypatch: Any) -> None:
     run = Results(reports.results(tmp_path) / "02_rsa_basic.json")
     whole = written(tmp_path).stat().st_size
     for room, tiers in ((whole - 300, "b"), (1, "ab")):
         monkeypatch.setattr(page, "PAGE_BYTES", room)
-        path, texts = page.write([run], tmp_path / "page.html")
+        path, texts = page.write([run], tmp_path / f"{tiers}.html")
         assert {part.stem[-1] for part in texts.iterdir()} == set(tiers) and path.stat().st_size < whole
-        tab = Tab(browser)
         tab.open(path, "#/0/problem/1/2/0").wait_for_selector(".member summary:has-text('Thinking')")
-        tab.close()
-        assert tab.trouble == []
+    assert tab.trouble == []
     shutil.rmtree(texts)
-    tab = Tab(browser)
-    tab.open(path, "#/0/problem/1/2/0").wait_for_selector("text=page.texts/p0-1-a.js")
-    tab.close()
-    page.write([run], tmp_path / "page.html", whole=True)
-    assert not (tmp_path / "page.texts").exists()
+    tab.page.reload()
+    tab.page.wait_for_selector("text=ab.texts/p0-1-a.js")
+    tab.trouble.clear()  # the browser notes what is missing
+    page.write([run], tmp_path / "ab.html", whole=True)
+    assert not texts.exists()
 
 
 def test_results_are_compared_with_their_n_and_many_are_corrected(tab: Tab, tmp_path: Path) -> None:
@@ -317,21 +306,13 @@ def test_results_are_compared_with_their_n_and_many_are_corrected(tab: Tab, tmp_
         assert "first, n=8 to 7" in shown.locator("svg.chart").first.text_content()
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
-def test_every_view_fits_its_screen(browser: Any, tmp_path: Path, verified: Path, width: int, scheme: str) -> None:
-    """Check a phone, dark colours, and the violations that axe finds (of contrast and names, for example)."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    runs = [reports.results(tmp_path) / "02_rsa_basic.json", verified / "13_best_of.json"]
-    page.write([Results(path) for path in runs], tmp_path / "report.html")
-    tab = Tab(browser, viewport={"width": width, "height": 800}, color_scheme=scheme)
-    for route in ("#/compare", "#/0/overview", "#/0/map", "#/0/search", "#/0/problem/0", "#/1/problem/0/1/0"):
-        tab.fits(axe, tmp_path / "report.html", route, width)
-    tab.close()
-    assert tab.trouble == []
+def test_every_view_fits_its_screen(tab: Tab, tmp_path: Path, verified: Path) -> None:
+    runs = [Results(path) for path in (reports.results(tmp_path) / "02_rsa_basic.json", verified)]
+    tab.open(page.write(runs, tmp_path / "report.html")[0])
+    tab.fits("#/compare", "#/0/overview", "#/0/map", "#/0/search", "#/0/problem/0", "#/1/problem/0/1/0")
 
 
-def test_a_sweep_or_race_shows_its_tables_and_figures(browser: Any, tmp_path: Path) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+def test_a_sweep_or_race_shows_its_tables_and_figures(tab: Tab, tmp_path: Path) -> None:
     runs, folder = [Results(reports.results(tmp_path) / "02_rsa_basic.json")] * 2, tmp_path / "02_sweep"
     folder.mkdir()
     (folder / "table.txt").write_text(
@@ -340,26 +321,22 @@ def test_a_sweep_or_race_shows_its_tables_and_figures(browser: Any, tmp_path: Pa
     estimates = [{"difference": -0.5, "low": -1.0, "high": 0.5}] * 3
     for count in (2, 8):  # with bands, and too many for bands
         plot.race(runs[0].document, [(f"{i}", estimates) for i in range(count)], "first", folder / f"{count}.png")
-    page.write(runs, tmp_path / "report.html", compared=folder)
-    tab = Tab(browser, viewport={"width": 390, "height": 800}, color_scheme="dark")
-    tab.fits(axe, tmp_path / "report.html", "", 390)
-    shown = tab.page
+    shown = tab.open(page.write(runs, tmp_path / "report.html", compared=folder)[0])
+    tab.fits("")
     assert shown.locator("h1").inner_text() == shown.locator("h2").inner_text() == folder.name
     notes, images = shown.locator("main p.quiet").all_inner_texts(), shown.locator("img")
     assert shown.locator("main pre").count() == 2 and notes[:2] == ["one", "two"]
     assert images.count() == 2 and all(images.evaluate_all("all => all.map(each => each.naturalWidth)"))
-    tab.close()
-    assert tab.trouble == []
 
 
-@pytest.mark.parametrize(("route", "name"), [("problem/0", "p0-lineage"), ("overview", "accuracy")])
-def test_pictures_can_be_saved(tab: Tab, tmp_path: Path, route: str, name: str) -> None:
-    shown = tab.open(written(reports.results(tmp_path)), f"#/0/{route}")
-    with shown.expect_download() as download:
-        shown.get_by_role("button", name="SVG").first.click()
-    svg = Path(download.value.path()).read_text()
-    assert download.value.suggested_filename == f"02_rsa_basic-{name}.svg" and svg.startswith("<svg")
-    assert (">mean (pass@1)<" in svg) is (name == "accuracy")
+def test_pictures_can_be_saved(tab: Tab, tmp_path: Path) -> None:
+    shown = tab.open(written(reports.results(tmp_path)))
+    for route, name in (("problem/0", "p0-lineage"), ("overview", "accuracy")):
+        with tab.follow(f"#/0/{route}").expect_download() as download:
+            shown.get_by_role("button", name="SVG").first.click()
+        svg = Path(download.value.path()).read_text()
+        assert download.value.suggested_filename == f"02_rsa_basic-{name}.svg" and svg.startswith("<svg")
+        assert (">mean (pass@1)<" in svg) is (name == "accuracy")
 
 
 def test_live_pages_follow_the_run(tab: Tab, tmp_path: Path) -> None:

@@ -58,10 +58,9 @@ def graded(tmp_path: Path) -> Path:
 
 def drawn(tab: Tab, path: Path, *views: str) -> list[str]:
     """Return the text of each view, with everything opened that can be."""
-    texts = []
+    shown, texts = tab.open(path), []
     for view in views:
-        tab.page.goto("about:blank")
-        shown = tab.open(path, view)
+        tab.follow(view)
         if view.count("/") > 4:
             shown.wait_for_selector(".member .prose")
         shown.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
