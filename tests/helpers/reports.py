@@ -83,7 +83,7 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str, main: Callable[[Sequ
 
 def hostile(folder: Path) -> Path:
     """Write results in which every text contains markup, and some answers are too long."""
-    say = {1: "x" * 5_000_000}
+    say = {1: "x" * 1_000_000}
     results(folder, problems=2, lost=(0,), say=lambda p, t, i: say.get(i - 1, EVIL + f" \\boxed{{{EVIL}}}"))
     path = folder / "02_rsa_basic.json"
     document = json.loads(path.read_text())
