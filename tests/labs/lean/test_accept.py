@@ -63,7 +63,6 @@ def test_none_of_the_traps_is_accepted(lean: Toolchain) -> None:
             async with gate:
                 why = await judged(lean, Theorem("a", statement), tactics)
             assert why and "\n" not in why, (statement, tactics)
-            assert await rejected(lean, Theorem("a", statement), tactics)
 
         await asyncio.gather(*(one(*trap) for trap in TRAPS))
 
