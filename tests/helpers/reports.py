@@ -82,9 +82,9 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str, main: Callable[[Sequ
 
 
 def hostile(folder: Path) -> Path:
-    """Write results in which every text contains markup, and some answers are too long."""
-    say = {1: "x" * 1_000_000}
-    results(folder, problems=2, lost=(0,), say=lambda p, t, i: say.get(i - 1, EVIL + f" \\boxed{{{EVIL}}}"))
+    """Write results in which every text contains markup, and an answer is too long."""
+    said, evil = {(0, 0, 2): "x" * 1_000_000 + r"\boxed{1}"}, EVIL + f" \\boxed{{{EVIL}}}"
+    results(folder, problems=2, T=1, lost=(0,), say=lambda *at: said.get(at, evil))
     path = folder / "02_rsa_basic.json"
     document = json.loads(path.read_text())
     document["model"]["name"] = document["problem_set"]["name"] = document["provenance"]["gpu"] = EVIL

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from core.base.errors import UserError
 from core.generate.journal import Archive
-from core.report import live, page
+from core.report import live, page, plot
 from core.report.data import Results
 from core.report.report import main, show
 from tests.conftest import python
@@ -63,10 +63,11 @@ def test_a_partial_run_says_over_how_many_problems(
     at = next(number for number, words in enumerate(lines) if words[:1] == ["t"])
     assert lines[at][:3] == ["t", "n", "mean"] and [line[1] for line in lines[at + 2 :][: len(ns)]] == ns
     assert ("pass@4" in text) == (len(ns) == 1) == (text.count(f"  n={ns[0]}\n") == 4)
-    main(["02_rsa_basic.partial", "02_rsa_basic.partial", "--figures"])
-    words = f"n={ns[0]}" + (f" to {ns[-1]}" if ns[-1] != ns[0] else "")
-    assert words in (results / "figures" / "02_rsa_basic.partial-accuracy.svg").read_text()
-    assert f">02_rsa_basic.partial {words}<" in (results / "figures" / "frontier.svg").read_text()
+    run, words = Results(results / "02_rsa_basic.partial.json"), f"n={ns[0]}" + f" to {ns[-1]}" * (ns[-1] != ns[0])
+    plot.plot(run.document, results / "accuracy.svg")
+    plot.frontier([run.document] * 2, results / "frontier.svg")
+    assert words in (results / "accuracy.svg").read_text()
+    assert f">02_rsa_basic.partial {words}<" in (results / "frontier.svg").read_text()
 
 
 def test_figures_are_drawn_of_all_results_alike_each_time(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,14 +78,12 @@ def test_figures_are_drawn_of_all_results_alike_each_time(folder: Path, capsys: 
     assert [path.name for path in drawn] == [f"{name}.{ending}" for name in names for ending in ("png", "svg")]
     frontier, before = drawn[3].read_text(), drawn[1].read_bytes()
     assert ">other<" in frontier and ">made-up (other) on made up, n=3<" in frontier and b"n=3 problems" not in before
-    main(["--figures", str(folder / "drawn")])
+    main(["02_rsa_basic", "--figures", str(folder / "drawn")])
     assert drawn[1].read_bytes() == before
 
 
-def test_any_value_in_a_results_file_is_shown_or_refused_in_one_line(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = folder / "02_rsa_basic.json"
+def test_any_value_in_a_results_file_is_shown_or_refused_in_one_line(results: Path) -> None:
+    path = reports.results(results, problems=1, T=1) / "02_rsa_basic.json"
     whole = json.loads(path.read_text())
     first = [place for place in hostile.places(whole) if not any(isinstance(key, int) and key for key in place)]
     for place in first:
