@@ -38,10 +38,10 @@ collect_ignore = [] if (ROOT / "labs").exists() else ["real"]  # needs models th
 LONGEST = (
     "labs/test_golden.py", "golden/test_core.py", "labs/training/test_convert.py", "labs/star/test_star.py",
     "engines/test_fleet.py", "engines/test_server.py", "report/test_page.py", "generate/test_retry.py",
-    "labs/lean/test_faults.py", "generate/test_generator.py", "faults/test_wire.py", "labs/star/test_report.py",
+    "labs/lean/test_faults.py", "generate/test_generator.py", "faults/test_wire.py", "labs/test_pages.py",
     "labs/proofs/grade/test_slurm.py", "plan/test_plan.py", "grading/test_answers.py", "report/test_cli.py",
     "labs/endpoint/test_app.py", "labs/star/test_swap.py", "test_wall.py", "scaffolds/test_resume.py",
-    "engines/test_process.py", "labs/lean/test_report.py", "labs/lean/test_session.py", "base/test_output.py",
+    "engines/test_process.py", "labs/lean/test_session.py", "base/test_output.py",
     "results/test_results.py", "labs/training/test_loop.py", "labs/proofs/grade/test_lines.py",
     "engines/test_identity.py", "labs/training/test_process.py", "session/test_run.py", "faults/test_crash.py",
     "scaffolds/test_bound.py", "problems/test_hub.py",
@@ -178,6 +178,6 @@ def browser() -> Iterator[Tab]:
 
 @pytest.fixture
 def tab(browser: Tab) -> Iterator[Tab]:
+    browser.reset()
     yield browser
-    trouble = browser.reset()
-    assert trouble == [], trouble
+    assert browser.trouble == [], browser.trouble

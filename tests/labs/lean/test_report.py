@@ -1,4 +1,4 @@
-"""Test the report of searches: real ones, ones with known figures, broken ones, and the page."""
+"""Test the report of searches: ones with known figures, and broken ones."""
 
 import json
 from pathlib import Path
@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from core.base.files import storable, write_atomically
 from core.report.report import main
 from labs.lean import report as lean
 from labs.lean import trajectories
 from labs.lean.report import Report
-from tests.helpers.browser import Tab
 from tests.helpers.reports import EVIL, refused
 from tests.labs.lean import searches
 
@@ -128,101 +126,3 @@ def test_a_broken_search_is_one_line_and_leaves_no_page(results: Path, capsys: p
     for content in (json.dumps(json.loads(path.read_text()) | {"seconds": {"all": EVIL}}), "{"):
         path.write_text(content)
         assert path.name in refused(capsys, "lean")
-
-
-# The page
-
-
-def page_of(results: Path, out: Path) -> Path:
-    write_atomically(out, lean.html(lean.read(results / "lean")))
-    return out
-
-
-def test_theorems_are_filtered_and_states_are_closed_by_keys(tab: Tab, results: Path) -> None:
-    searches.searched(searches.record(results / "lean" / "baseline") / "trajectories", 4, None, 2)
-    shown = tab.open(page_of(results, results / "x.html"), "#/figures")
-    chain = "treeView({}, {}, Array.from({length: 5000}, (_, n) => [n, n ? n - 1 : null, 'x', '⊢ p', 0, null, false]))"
-    assert shown.evaluate(f"{chain}.at(-1).querySelectorAll('.state').length") == 5000, "however deep a tree is"
-    names = shown.locator(".theorems .name")
-    shown.keyboard.press("/")
-    shown.keyboard.type("T2 → p")
-    assert names.all_inner_texts() == ["t2"]
-    shown.fill("#search", "")
-    shown.get_by_role("button", name="not proved (1)").click()
-    assert names.all_inner_texts() == ["t2"]
-    shown.get_by_role("button", name="proved (2)", exact=True).click()
-    assert names.all_inner_texts() == ["t1", "t3"]
-    shown.locator(".theorems a").first.focus()
-    shown.keyboard.press("Enter")
-    shown.wait_for_selector(".tree")
-    first = shown.locator(".tree details").first
-    first.locator("summary").first.focus()
-    shown.keyboard.press("Enter")
-    assert first.get_attribute("open") is None
-    shown.keyboard.press("n")
-    shown.wait_for_selector("h2:has-text('t3')")
-    shown.keyboard.press("p")
-    shown.wait_for_selector("h2:has-text('t1')")
-    shown.keyboard.press("Escape")
-    shown.wait_for_selector(".theorems")
-
-
-def test_siblings_harvested_states_energies_and_orphans(tab: Tab, results: Path) -> None:
-    folder = searches.record(results / "lean" / "baseline") / "trajectories"
-    searches.search(folder, "t1", 3)
-    rows = [
-        searches.row("t1", 0, None, "", "⊢ a", is_on=True, energy=2.5),
-        searches.row("t1", 1, 0, "left", "⊢ b", energy=3.5),
-        searches.row("t1", 2, 1, "right", "⊢ c"),
-        searches.row("t1", 3, 0, "rfl", "", is_on=True),
-        searches.row("t1", 4, 0, "exfalso", "⊢ False\n\n⊢ q"),
-        searches.row("t1", 5, 99, "lost", "⊢ lost"),
-        searches.row("t1", 6, 7, "ring", "⊢ ring"),
-        searches.row("t1", 7, 6, "ring", "⊢ ring"),
-    ]
-    searches.tree(folder, "t1", rows)
-    shown = tab.open(page_of(results, results / "x.html"), "#/0/theorem/0")
-    shown.wait_for_selector(".tree")
-    kinds = {item.get_attribute("data-number"): item.get_attribute("class") for item in shown.locator("li.state").all()}
-    assert len(kinds) == 8 and kinds["1"] == "state sibling" and kinds["2"] == "state leaf"
-    assert kinds["3"] == "state on leaf" and kinds["4"] == "state sibling harvested leaf"
-    text = shown.inner_text(".tree")
-    assert "no goals left" in text and shown.locator(".proof").count() == 1
-    assert [item.get_attribute("data-number") for item in shown.locator("li.state.on").all()] == ["0", "3"]
-    assert "energy 3.50" in text and "⊢ False (and 1 more)" in text and "null" not in text
-    assert shown.locator("li[data-number='2']").is_visible() is False  # off the path, closed
-
-
-def test_what_a_model_wrote_is_text(tab: Tab, results: Path) -> None:
-    folder = searches.record(results / "lean" / "baseline", complete=EVIL) / "trajectories"
-    searches.search(folder, EVIL, 1, statement=EVIL, proof=[EVIL], failures={EVIL: 1})
-    searches.search(folder, f"no {EVIL}", None, statement=EVIL, reason=EVIL, why=EVIL)
-    evil = storable(EVIL)
-    rows = [
-        searches.row(EVIL, 0, None, "", evil, is_on=True),
-        searches.row(EVIL, 1, 0, evil, "", is_on=True),
-        searches.row(EVIL, 2, 0, evil, f"⊢ {evil}"),
-    ]
-    searches.tree(folder, EVIL, rows)
-    path = page_of(results, results / "x.html")
-    assert "<script>window.pwned" not in path.read_text(encoding="utf-8", errors="replace")
-    tab.open(path)
-    for route in ("#/figures", "#/0/overview", "#/0/theorem/0", "#/0/theorem/1"):
-        shown = tab.follow(route)
-        if "theorem" in route:
-            shown.wait_for_selector(".tree")
-            shown.get_by_role("button", name="open all").click()
-            assert "<script>window.pwned = 1</script>" in shown.inner_text("main")
-        assert shown.evaluate("window.pwned") is None
-        assert shown.locator("main :is(script, img, [href^='javascript'])").count() == 0
-        assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth"), route
-
-
-def test_every_view_fits_its_screen(tab: Tab, results: Path) -> None:
-    searches.iteration(results)
-    folder = results / "lean" / "iteration_0" / "eval"
-    long = "rcases h with ⟨x, hx⟩ <;> exact " + "a_lemma_with_a_name_that_is_long " * 5
-    deep = [searches.row("t1", n, n - 1 if n else None, long * bool(n), "⊢ " + "f x + " * 40) for n in range(120)]
-    searches.tree(folder, "t1", deep)
-    tab.open(page_of(results, results / "x.html"))
-    tab.fits("#/figures", "#/3/overview", "#/3/theorem/0", "#/4/theorem/4")

@@ -1,4 +1,4 @@
-"""What the report says of runs in rounds (STaR): tables, figures, the page in a browser, live; records of anyone."""
+"""What the report says of runs in rounds (STaR): tables, figures, live; records of anyone."""
 
 import json
 import urllib.error
@@ -13,7 +13,6 @@ from core.report.report import main
 from core.results.stages import NAME
 from labs.star import report as rounds
 from tests.helpers import reports
-from tests.helpers.browser import Tab
 from tests.helpers.reports import refused
 
 ARMS = ("star-seed0", "star-seed1", "no_rationalisation-seed0", "no_rationalisation-seed1")
@@ -106,87 +105,3 @@ def test_live_shows_the_record_as_the_run_goes_on(star: Path, results: Path) -> 
 def test_what_is_no_record_is_refused(star: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     (star / "seed0" / NAME).write_text(text)
     assert str(star / "seed0" / NAME) in refused(capsys, "21_star")
-
-
-# The page
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The pages of one run, of several, and of one in which every text wants to be more."""
-    paths = {}
-    for kind, labels, reason in (
-        ("one", ("seed0",), "wrong"),
-        ("several", ARMS, "wrong"),
-        ("evil", ("seed0",), reports.EVIL),
-    ):
-        folder = reports.rounds(tmp_path_factory.mktemp(kind), *labels, reason=reason)
-        if kind == "evil":
-            data = {"name": reports.EVIL, "train": 9, "held_out": 8, "held_out_name": reports.EVIL}
-            changed(folder, data=data, start={"name": reports.EVIL, "digest": "a" * 64})
-        paths[kind] = folder.parent / "page.html"
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("RESULTS_DIR", str(folder.parent))
-            main(["21_star", "--out", str(paths[kind])])
-    return paths
-
-
-def test_the_page_begins_with_the_rounds(tab: Tab, pages: dict[str, Path]) -> None:
-    shown = tab.open(pages["one"])
-    assert shown.title() == "21_star · qed-rsa" and shown.inner_text("h1") == "21_star"
-    assert shown.inner_text("main h2") == "Rounds" and shown.inner_text("nav a[aria-current]") == "Rounds"
-    tables = shown.locator("main table")
-    assert tables.count() == 3 and shown.locator("svg.chart polyline").count() == 2
-    assert "2best, last" in tables.first.inner_text().replace(" ", "", 1).replace("\n", "")
-    assert "the best round was chosen on the held-out problems" in shown.inner_text("main")
-    with shown.expect_download() as saved:
-        shown.get_by_role("button", name="SVG of 21_star-rounds").click()
-    assert "<polyline" in saved.value.path().read_text()
-
-
-def test_each_round_opens_its_results_and_every_sample(tab: Tab, pages: dict[str, Path]) -> None:
-    shown = tab.open(pages["one"])
-    shown.get_by_role("link", name="evaluation: seed0-round2", exact=True).click()
-    shown.wait_for_selector("h2:has-text('seed0-round2')")
-    assert shown.title() == "seed0-round2 · 21_star · qed-rsa"
-    shown.get_by_role("link", name="Rounds").click()
-    shown.get_by_role("link", name="samples: seed0-round1-collected").first.click()
-    rows = shown.locator("table.traces tbody tr")
-    rows.first.wait_for()
-    assert rows.count() == 16 and shown.inner_text("nav a[aria-current]") == "Samples"
-    shown.get_by_label("show").select_option("✗ dropped: wrong")
-    dropped = rows.count()
-    assert 0 < dropped < 16 and all("✗ dropped: wrong" in row for row in rows.all_inner_texts())
-    rows.first.get_by_role("link").click()
-    shown.wait_for_selector(".member .prose")
-    assert "dropped: wrong" in shown.inner_text(".member .facts") and "999" in shown.inner_text(".member .prose")
-
-
-def test_only_evaluations_are_compared_each_with_round_0_of_its_run(tab: Tab, pages: dict[str, Path]) -> None:
-    shown = tab.open(pages["one"], "#/compare")
-    assert shown.locator(".warning").count() == 0 and "collected" not in shown.inner_text("main")
-    assert shown.locator("table").first.locator("tbody tr").count() == 4
-    shown = tab.open(pages["several"])
-    assert shown.locator("main table").first.locator("tbody th").all_inner_texts() == sorted(ARMS)
-    assert shown.locator("svg.chart polyline").count() == len(ARMS)
-    tab.follow("#/compare")
-    names = shown.locator("table").first.locator("tbody th").all_inner_texts()
-    assert names == [f"{arm}-round{number}" for arm in sorted(ARMS) for number in (1, 1, 2, 2)]
-    shown.locator("summary", has_text="star-seed1-round0").click()
-    shown.locator("table.map").get_by_role("link").first.click()
-    shown.wait_for_selector("svg.lineage")
-
-
-def test_what_a_record_says_stays_text(tab: Tab, pages: dict[str, Path]) -> None:
-    shown = tab.open(pages["evil"])
-    assert "<script>window.pwned" in shown.inner_text("main")
-    for route in ("", "#/1/overview", "#/1/problem/0/0/0", "#/compare"):
-        tab.follow(route)
-        assert shown.evaluate("window.pwned") is None and shown.locator("main img, main script").count() == 0
-
-
-def test_the_views_fit_their_screen(tab: Tab, pages: dict[str, Path]) -> None:
-    tab.open(pages["one"])
-    tab.fits("", "#/1/overview", "#/compare")
-    tab.open(pages["several"])
-    tab.fits("")
