@@ -43,8 +43,9 @@ class Tab:
         return self.page
 
     def follow(self, route: str) -> Any:
-        """Show another view of the open page."""
+        """Show another view of the open page, with its texts."""
         self.page.evaluate(FOLLOWED, route)
+        self.page.wait_for_selector("main >> text=/^(reading|unpacking) …$/", state="detached")
         return self.page
 
     def violations(self) -> list[Any]:
@@ -61,7 +62,7 @@ class Tab:
             self.page.set_viewport_size({"width": width, "height": 800})
             self.page.emulate_media(color_scheme=scheme)
             for route in routes:
-                self.follow(route).wait_for_timeout(150)
+                self.follow(route)
                 assert self.page.evaluate("document.documentElement.scrollWidth") <= width, route
                 assert not (found := self.violations()), (route, width, found)
 
