@@ -410,8 +410,6 @@ def drawn(tab: Tab, path: Path, *views: str) -> list[str]:
     shown, texts = tab.open(path), []
     for view in views:
         tab.follow(view)
-        if view.count("/") > 4:
-            shown.wait_for_selector(".member .prose")
         shown.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
         shown.wait_for_selector("main:has-text('reading …')", state="detached")
         shown.wait_for_timeout(50)
