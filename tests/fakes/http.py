@@ -74,6 +74,8 @@ def answer(status: int, content: bytes | dict[str, Any], kind: str = "applicatio
         request.send_response(status)
         for name, value in ({"content_type": kind, "content_length": str(len(body))} | headers).items():
             request.send_header(name.replace("_", "-"), value)
+        if request.close_connection:  # as real servers do: otherwise clients would ask again on the closed connection
+            request.send_header("connection", "close")
         request.end_headers()
         if request.command != "HEAD":
             request.wfile.write(body)
