@@ -1,6 +1,6 @@
 """Start programs of this project by forking a process that has loaded their modules.
 
-The imports of numpy, openai, matplotlib and core take 1.7 s of a start, and the tests start hundreds of programs. The
+The imports of numpy, matplotlib and core take 1.2 s of a start, and the tests start hundreds of programs. The
 process `python preloaded.py FD` imports them, draws a first figure, and forks for each program. A program has its own
 process group, signals, descriptors, environment and folder.
 """
@@ -23,10 +23,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-MODULES = ("openai", "aiohttp", "matplotlib.pyplot", "pyarrow.parquet", "jinja2", "xllamacpp", "numpy.random",
+MODULES = ("aiohttp", "matplotlib.pyplot", "pyarrow.parquet", "jinja2", "xllamacpp", "numpy.random",
            "huggingface_hub.file_download", "core.session.run", "core.report.page", "core.scaffolds.rsa")  # fmt: skip
 # If these variables differ, a program must be started by itself, because they are read during the imports.
-AT_START = ("PYTHON", "LC_", "LANG", "LD_", "HOME", "XDG_", "MPL", "OMP_NUM_THREADS", "OPENBLAS_")
+AT_START = ("PYTHON", "HF_", "LC_", "LANG", "LD_", "HOME", "XDG_", "MPL", "OMP_NUM_THREADS", "OPENBLAS_")
 _LONGEST = 1 << 20  # bytes of a request
 _NUMBER = struct.Struct("!i")  # first the process id, then the status from waitpid
 
