@@ -12,8 +12,8 @@ from tests.helpers import reports
 from tests.helpers.browser import Tab
 from tests.helpers.reports import EVIL
 from tests.labs.lean import searches
-from tests.labs.proofs.test_scored import scored, theirs
-from tests.labs.star.test_report import changed
+from tests.labs.proofs.lines import scored, theirs
+from tests.labs.star.helpers import changed
 
 ARMS = ["no_rationalisation-seed0", "star-seed1"]
 

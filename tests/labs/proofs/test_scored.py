@@ -3,7 +3,6 @@
 import re
 import statistics
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,30 +10,9 @@ from core.base.errors import UserError
 from core.report import report
 from core.report.table import Table
 from labs.proofs import stats
-from labs.proofs.scored import Line, Runs, read
+from labs.proofs.scored import Line, Runs
 from tests.labs.proofs.conftest import FRAGMENTS, Desk, Row, rows, the_error, written
-
-COST = {"input_tokens": 10, "output_tokens": 20, "cost": 0.5}
-
-
-def theirs(points: int | None, number: int = 0, **more: Any) -> Row:
-    """Return a line as QED-Nano's evaluation writes it."""
-    return {
-        "question_id": f"PB-{'Basic' if number % 2 else 'Advanced'}-{number:03}",
-        "problem": f"Show that {number} is {number}.",
-        "solution": "Clear.",
-        "model_solution": f"It is {number}.",
-        "cost_run": COST | {"output_tokens": 100 + 10 * number},
-        "schema_0": [{"title": "Proof Grade", "desc": "Points.", "points": 7}],
-        "grade": [{"points": points, "desc": f"I give {points}."}],
-        "grade_cost": COST,
-        "score": points,
-        **more,
-    }
-
-
-def scored(folder: Path, *files: list[Row]) -> Runs:
-    return read([Path(written(folder / f"run-{n}.jsonl", lines)) for n, lines in enumerate(files)])
+from tests.labs.proofs.lines import scored, theirs
 
 
 def all_of(runs: Runs) -> list[Line]:

@@ -1,5 +1,6 @@
 """A small run of STaR with the embedded model and the real training, and all that it leaves but for times."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -37,3 +38,11 @@ def outcome(results: Path) -> dict[str, Any]:
         for path in folder.rglob(ending)
     }
     return found | {"record": timeless(record(results).rounds)}
+
+
+def changed(folder: Path, label: str = "seed0", **head: Any) -> dict[str, Any]:
+    """Change the head of a record, and return it."""
+    path = folder / label / NAME
+    document: dict[str, Any] = json.loads(path.read_text()) | head
+    path.write_text(json.dumps(document))
+    return document

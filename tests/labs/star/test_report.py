@@ -4,7 +4,6 @@ import json
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,6 +13,7 @@ from core.results.stages import NAME
 from labs.star import report as rounds
 from tests.helpers import reports
 from tests.helpers.reports import refused
+from tests.labs.star.helpers import changed
 
 ARMS = ("star-seed0", "star-seed1", "no_rationalisation-seed0", "no_rationalisation-seed1")
 
@@ -21,13 +21,6 @@ ARMS = ("star-seed0", "star-seed1", "no_rationalisation-seed0", "no_rationalisat
 @pytest.fixture
 def star(results: Path) -> Path:
     return reports.rounds(results)
-
-
-def changed(folder: Path, label: str = "seed0", **head: Any) -> dict[str, Any]:
-    path = folder / label / NAME
-    document: dict[str, Any] = json.loads(path.read_text()) | head
-    path.write_text(json.dumps(document))
-    return document
 
 
 # Tables and figures
