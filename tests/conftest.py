@@ -1,5 +1,6 @@
 """Fixtures: the real embedded engine, a proxy that injects faults, and experiments as a user runs them."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -30,6 +31,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs, as 
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 os.environ.pop("COLUMNS", None)  # xdist and terminals may set it; lines are not wrapped without it
+gc.disable()  # while the tests are collected, of which it takes a quarter
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a second thread spins and takes time from other tests
 ROOT = Path(__file__).resolve().parent.parent
 collect_ignore = [] if (ROOT / "labs").exists() else ["real"]  # needs models that a lab converts
@@ -38,9 +40,9 @@ collect_ignore = [] if (ROOT / "labs").exists() else ["real"]  # needs models th
 LONGEST = (
     "labs/test_golden.py", "golden/test_core.py", "labs/training/test_convert.py", "labs/star/test_star.py",
     "engines/test_fleet.py", "engines/test_server.py", "report/test_page.py", "generate/test_retry.py",
-    "labs/lean/test_faults.py", "generate/test_generator.py", "faults/test_wire.py", "labs/test_pages.py",
+    "labs/lean/test_faults.py", "faults/test_wire.py", "labs/test_pages.py",
     "labs/proofs/grade/test_slurm.py", "plan/test_plan.py", "grading/test_answers.py", "report/test_cli.py",
-    "labs/endpoint/test_app.py", "labs/star/test_swap.py", "test_wall.py", "scaffolds/test_resume.py",
+    "labs/endpoint/test_app.py", "generate/test_generator.py", "test_wall.py", "scaffolds/test_resume.py",
     "engines/test_process.py", "labs/lean/test_session.py", "base/test_output.py",
     "results/test_results.py", "labs/training/test_loop.py", "labs/proofs/grade/test_lines.py",
     "engines/test_identity.py", "labs/training/test_process.py", "session/test_run.py", "faults/test_crash.py",
@@ -51,6 +53,11 @@ LONGEST = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ranks = {ROOT / "tests" / name: rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_configure(config: pytest.Config) -> None:

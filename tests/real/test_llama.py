@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import openai
 import pytest
 
 from tests.labs.training import helpers as training
@@ -47,6 +46,8 @@ def test_it_gives_the_trained_answer(
     if engine == "vllm":  # refused otherwise: tests/engines/test_weights.py
         edit(model / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
     with serving(f"{engine} with a Llama", 29861, env, tmp_path) as server:
+        import openai
+
         client = openai.OpenAI(base_url=server.base_url, api_key="none", max_retries=0)
         messages = [{"role": "user", "content": PROMPT}]
         reply = client.chat.completions.create(model=server.model, messages=messages, temperature=0, max_tokens=40)  # type: ignore[arg-type]

@@ -6,11 +6,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import httpx2
-import openai
 import pytest
 
 from core.engines.server import Server
@@ -65,6 +65,8 @@ class Running:
         return names & {"solve", "solve.<locals>.ask", "rsa.<locals>.member", "Generator.__call__"}
 
     def client(self, api_key: str = "none") -> Any:
+        import openai
+
         plain = openai.DefaultHttpxClient(verify=False)  # reading the certificates takes longer than most requests
         return openai.OpenAI(base_url=self.url, api_key=api_key, max_retries=0, http_client=plain)
 
@@ -83,6 +85,12 @@ class Running:
 
     def completions(self) -> list[dict[str, Any]]:
         return [json.loads(line)["completion"] for line in self.journal.read_text().splitlines()]
+
+
+@pytest.fixture(scope="session")
+def openai() -> Any:
+    """Return the package, which takes a second to load. So it must not be loaded by all who collect the tests."""
+    return import_module("openai")
 
 
 @pytest.fixture

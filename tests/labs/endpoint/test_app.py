@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import openai
 import pytest
 
 from core.base import signals
@@ -227,7 +226,9 @@ def test_stop_ends_the_answer_and_not_the_thinking(shared: Running, stop: Any, k
     assert kept is None or made.message.content == kept
 
 
-def test_a_conversation_too_long_for_the_model_is_refused_at_once(engine: Server, proxy: Proxy, start: Start) -> None:
+def test_a_conversation_too_long_for_the_model_is_refused_at_once(
+    openai: Any, engine: Server, proxy: Proxy, start: Start
+) -> None:
     running = start(replace(engine, base_url=proxy.url), T=5)
     with pytest.raises(openai.BadRequestError) as raised:
         running.ask(messages=[{"role": "user", "content": "1 + " * 3000}])
@@ -240,7 +241,7 @@ def test_a_conversation_too_long_for_the_model_is_refused_at_once(engine: Server
 
 
 def test_a_lost_server_is_a_503_and_an_error_in_a_stream_and_leaves_nothing_running(
-    engine: Server, proxy: Proxy, start: Start, monkeypatch: pytest.MonkeyPatch
+    openai: Any, engine: Server, proxy: Proxy, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry, "_backoff", lambda attempt: 0.01)
     running = start(replace(engine, base_url=proxy.url), CONCURRENCY=1, N=3)
@@ -274,7 +275,9 @@ def test_silence_is_filled_with_comments_and_long_answers_come_in_pieces(
     assert "".join(pieces) == long + "end" and max(map(len, pieces)) == app.PIECE
 
 
-def test_each_request_is_a_line_without_its_text(shared: Running, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_request_is_a_line_without_its_text(
+    openai: Any, shared: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
     secret = [{"role": "user", "content": "a secret of the client's: 3*45?"}]
     short = shared.model.partition("@")[0]
     made = shared.ask(model=short, messages=secret, extra_body={"rsa": {"N": 2, "K": 1, "T": 1}})
@@ -286,7 +289,7 @@ def test_each_request_is_a_line_without_its_text(shared: Running, capsys: pytest
     assert refused.startswith("refused: 400 ") and "secret" not in out
 
 
-def test_the_command_serves_until_it_is_stopped_also_while_it_answers(results: Path) -> None:
+def test_the_command_serves_until_it_is_stopped_also_while_it_answers(openai: Any, results: Path) -> None:
     allowed = ("--host", "localhost", "--allow-host", "rsa.example.org")
     process = python("-m", "labs.endpoint.app", "N=4", "--port", "0", "K=2", "MAX_TOKENS=300", "T=500", *allowed)
     assert process.stdout is not None

@@ -8,7 +8,6 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-import openai
 import pytest
 
 from core.engines.server import Key, Server
@@ -87,7 +86,9 @@ def test_a_page_of_another_origin_can_send_nothing(shared: Running) -> None:
     assert made.status_code == 200 and not [name for name in made.headers if name.startswith("access-control")]
 
 
-def test_if_there_is_a_key_requests_need_it(engine: Server, start: Start, capfd: pytest.CaptureFixture[str]) -> None:
+def test_if_there_is_a_key_requests_need_it(
+    openai: Any, engine: Server, start: Start, capfd: pytest.CaptureFixture[str]
+) -> None:
     running, key = start(replace(engine, key=Key("sk-secret"))), "sk-secret"
     for given, expected in (
         (f"Bearer {key}", 200),

@@ -32,6 +32,7 @@ OMP_NUM_THREADS=1 exec {python} "$@"  # threads that wait for each other take th
 """
 
 
+@pytest.mark.faults  # trl and peft take most of its time
 def test_the_server_is_stopped_while_a_model_is_trained_and_comes_back_with_it(tmp_path: Path) -> None:
     convert(EMBEDDED_GGUF, tmp_path / "base")
     trains = TRAIN.format(port=PORT, python=python_of())

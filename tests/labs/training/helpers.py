@@ -7,7 +7,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import openai
 import pytest
 
 from core.engines.server import Server
@@ -61,6 +60,8 @@ def run(program: str, *args: object, **more: Any) -> "subprocess.CompletedProces
 
 def completed(server: Server, prompt: str, tokens: int) -> str:
     """What the model says behind `prompt` at temperature 0, up to so many tokens."""
+    import openai
+
     client = openai.OpenAI(base_url=server.base_url, api_key="none", max_retries=0)
     reply = client.completions.create(model=server.model, prompt=prompt, temperature=0, max_tokens=tokens)
     return reply.choices[0].text
