@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 MODULES = ("aiohttp", "matplotlib.pyplot", "pyarrow.parquet", "jinja2", "xllamacpp", "numpy.random",
-           "huggingface_hub.file_download", "core.session.run", "core.report.page", "core.scaffolds.rsa")  # fmt: skip
+           "core.session.run", "core.report.page", "core.scaffolds.rsa")  # fmt: skip
 # If these variables differ, a program must be started by itself, because they are read during the imports.
-AT_START = ("PYTHON", "HF_", "LC_", "LANG", "LD_", "HOME", "XDG_", "MPL", "OMP_NUM_THREADS", "OPENBLAS_")
+AT_START = ("PYTHON", "LC_", "LANG", "LD_", "HOME", "XDG_", "MPL", "OMP_NUM_THREADS", "OPENBLAS_")
 _LONGEST = 1 << 20  # bytes of a request
 _NUMBER = struct.Struct("!i")  # first the process id, then the status from waitpid
 
