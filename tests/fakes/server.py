@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 
-from tests.fakes.http import Mortal, Request, answer
+from tests.fakes.http import Mortal, Request, answer, is_gone
 from tests.fakes.moody import events
 
 PLANS = (  # replies of an agent that directs the work by tool calls
@@ -68,6 +68,9 @@ class ScriptedServer(Mortal):
         if not request.path.endswith("/chat/completions"):  # llama.cpp's pages, because it answers /props
             return answer(404, {})(request)
         with self.lock:
+            if is_gone(request):  # the client was killed before this was read
+                request.close_connection = True
+                return None
             self.asked.append(body.decode())
             is_dead = len(self.asked) > self.life
         if is_dead:

@@ -72,10 +72,8 @@ def test_every_scaffold_is_a_model_with_its_own_constants(shared: Running, name:
     server_model = shared.model.removeprefix("rsa/")
     with shared.client() as client:
         assert f"{name}/{server_model}" in [model.id for model in client.models.list()]
-    offer, small = (
-        OFFERS[name],
-        {"N": 2, "K": 2, "T": 1, "ROUNDS": 1, "CALLS": 2, "VERIFY_SAMPLES": 2, "STAGE": 1, "MAX_TOKENS": 60},
-    )
+    offer = OFFERS[name]
+    small = {"N": 2, "K": 2, "T": 1, "ROUNDS": 1, "CALLS": 2, "VERIFY_SAMPLES": 2, "STAGE": 1, "MAX_TOKENS": 60}
     constants = {each: value for each, value in small.items() if each in rules(offer.scaffold.constants)}
     asked = chat.read(json.dumps({"model": f"{name}/m", "messages": ASKED, name: constants}).encode(), "m", OFFERS)
     made = shared.ask(model=f"{name}/{server_model}", extra_body={name: constants})
