@@ -79,7 +79,8 @@ class Batch:
 
 def cut(rows: Iterable[Tokens], tokens: int) -> list[list[Tokens]]:
     """Cut `rows` into batches of similar length, longest first. A batch is one row, or up to `tokens` padded tokens."""
-    left, batches = sorted(rows, key=len, reverse=True), list[list[Tokens]]()
+    left = sorted(rows, key=len, reverse=True)
+    batches = []
     while left:
         size = max(1, tokens // len(left[0].tokens))
         batches.append(left[:size])

@@ -150,9 +150,9 @@ class AdamW:
     def __init__(self, weights: list[Tensor], betas: tuple[float, float] = (0.9, 0.999), decay: float = 0.0) -> None:
         self.weights, self.steps = weights, [torch.zeros(()) for _ in weights]
         self.averages, self.squares = ([torch.zeros_like(weight) for weight in weights] for _ in betas)
-        self.constants = {"beta1": betas[0], "beta2": betas[1], "weight_decay": decay, "eps": 1e-8}
+        self.settings = {"beta1": betas[0], "beta2": betas[1], "weight_decay": decay, "eps": 1e-8}
 
     @torch.no_grad()
     def step(self, rate: float) -> None:
-        grads, rest = [weight.grad for weight in self.weights], {"amsgrad": False, "maximize": False, **self.constants}
-        adamw(self.weights, grads, self.averages, self.squares, [], self.steps, lr=rate, **rest)
+        grads, unused = [weight.grad for weight in self.weights], {"amsgrad": False, "maximize": False}
+        adamw(self.weights, grads, self.averages, self.squares, [], self.steps, lr=rate, **unused, **self.settings)
