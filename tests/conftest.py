@@ -23,7 +23,7 @@ from tests.fakes.http import Proxy
 from tests.fakes.moody import Moody
 from tests.fakes.server import ScriptedServer
 from tests.helpers import leftovers
-from tests.helpers.browser import CHROMIUM, Tab
+from tests.helpers.browser import CHROMIUM, FLAGS, Tab
 from tests.helpers.preloaded import Preloaded, Program
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs, as in CI, may ignore it
@@ -177,8 +177,7 @@ def browser() -> Iterator[Tab]:
         pytest.skip("needs Chromium: apt-get install chromium")
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as driver:
-        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=flags)
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield Tab(chromium)
         chromium.close()
 

@@ -40,7 +40,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return paths
 
 
-def test_the_page_begins_with_the_rounds(tab: Tab, pages: dict[str, Path]) -> None:
+def test_the_page_begins_with_the_rounds_and_its_views_fit_their_screen(tab: Tab, pages: dict[str, Path]) -> None:
     shown = tab.open(pages["one"])
     assert shown.title() == "21_star · qed-rsa" and shown.inner_text("h1") == "21_star"
     assert shown.inner_text("main h2") == "Rounds" and shown.inner_text("nav a[aria-current]") == "Rounds"
@@ -51,6 +51,7 @@ def test_the_page_begins_with_the_rounds(tab: Tab, pages: dict[str, Path]) -> No
     with shown.expect_download() as saved:
         shown.get_by_role("button", name="SVG of 21_star-rounds").click()
     assert "<polyline" in saved.value.path().read_text()
+    tab.fits("", "#/1/overview", "#/compare")
 
 
 def test_each_round_opens_its_results_and_every_sample(tab: Tab, pages: dict[str, Path]) -> None:
@@ -78,6 +79,7 @@ def test_only_evaluations_are_compared_each_with_round_0_of_its_run(tab: Tab, pa
     shown = tab.open(pages["several"])
     assert shown.locator("main table").first.locator("tbody th").all_inner_texts() == ARMS
     assert shown.locator("svg.chart polyline").count() == 2
+    tab.fits("")
     tab.follow("#/compare")
     names = shown.locator("table").first.locator("tbody th").all_inner_texts()
     assert names == [f"{arm}-round{number}" for arm in ARMS for number in (1, 1, 2, 2)]
@@ -94,13 +96,6 @@ def test_what_a_record_says_stays_text(tab: Tab, pages: dict[str, Path]) -> None
         assert shown.evaluate("window.pwned") is None and shown.locator("main img, main script").count() == 0
 
 
-def test_the_views_fit_their_screen(tab: Tab, pages: dict[str, Path]) -> None:
-    tab.open(pages["one"])
-    tab.fits("", "#/1/overview", "#/compare")
-    tab.open(pages["several"])
-    tab.fits("")
-
-
 # Searches
 
 
@@ -112,8 +107,8 @@ def page_of(results: Path, out: Path) -> Path:
 def test_theorems_are_filtered_and_states_are_closed_by_keys(tab: Tab, results: Path) -> None:
     searches.searched(searches.record(results / "lean" / "baseline") / "trajectories", 4, None, 2)
     shown = tab.open(page_of(results, results / "x.html"), "#/figures")
-    chain = "treeView({}, {}, Array.from({length: 4000}, (_, n) => [n, n ? n - 1 : null, 'x', '⊢ p', 0, null, false]))"
-    assert shown.evaluate(f"{chain}.at(-1).querySelectorAll('.state').length") == 4000, "however deep a tree is"
+    chain = "treeView({}, {}, Array.from({length: 2500}, (_, n) => [n, n ? n - 1 : null, 'x', '⊢ p', 0, null, false]))"
+    assert shown.evaluate(f"{chain}.at(-1).querySelectorAll('.state').length") == 2500, "however deep a tree is"
     names = shown.locator(".theorems .name")
     shown.keyboard.press("/")
     shown.keyboard.type("T2 → p")
@@ -193,11 +188,11 @@ def test_every_view_fits_its_screen(tab: Tab, results: Path) -> None:
     searches.iteration(results)
     folder = results / "lean" / "iteration_0" / "eval"
     long = "rcases h with ⟨x, hx⟩ <;> exact " + "a_lemma_with_a_name_that_is_long " * 5
-    deep = [searches.row("t1", n, n - 1 if n else None, long * bool(n), "⊢ " + "f x + " * 40) for n in range(16)]
+    deep = [searches.row("t1", n, n - 1 if n else None, long * bool(n), "⊢ " + "f x + " * 40) for n in range(12)]
     searches.tree(folder, "t1", deep)
     tab.open(page_of(results, results / "x.html"))
     tab.follow("#/2/theorem/0").wait_for_selector(".tree")
-    assert tab.page.locator(".state").count() == 16 and tab.page.locator(".tree details:not([open])").count() == 0
+    assert tab.page.locator(".state").count() == 12 and tab.page.locator(".tree details:not([open])").count() == 0
     tab.fits("#/figures", "#/3/overview", "#/2/theorem/0", "#/3/theorem/4")
 
 

@@ -84,11 +84,11 @@ def test_figures_are_drawn_of_all_results_alike_each_time(folder: Path, capsys: 
 
 def test_any_value_in_a_results_file_is_shown_or_refused_in_one_line(results: Path) -> None:
     path = reports.results(results, problems=1, T=1) / "02_rsa_basic.json"
-    whole = json.loads(path.read_text())
-    first = [place for place in hostile.places(whole) if not any(isinstance(key, int) and key for key in place)]
+    text = path.read_text()
+    first = [at for at in hostile.places(json.loads(text)) if not any(isinstance(key, int) and key for key in at)]
     for place in first:
         for value in EVIL_VALUES:
-            inner = changed = json.loads(json.dumps(whole))
+            inner = changed = json.loads(text)
             for key in place[:-1]:
                 inner = inner[key]
             inner[place[-1]] = value

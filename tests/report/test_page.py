@@ -17,7 +17,6 @@ from core.results.points import proved
 from core.scaffolds.best_of import BEST_OF
 from core.session.run import solve_sync
 from core.types import Completion, Problem
-from tests.fakes.server import ScriptedServer
 from tests.helpers import documents, reports
 from tests.helpers.browser import CHROMIUM, Tab
 from tests.helpers.graded import figures
@@ -25,15 +24,6 @@ from tests.helpers.reports import EVIL
 
 pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
-
-
-@pytest.fixture
-def verified(server: ScriptedServer, results: Path) -> Path:
-    """Write the results of a run whose candidates were verified."""
-    constants: dict[str, Any] = {"N": 3, "VERIFY_SAMPLES": 2, "name": "13_best_of"}
-    with ThreadPoolExecutor(1) as pool:  # the browser's event loop runs in this thread
-        pool.submit(lambda: solve_sync(BEST_OF, [Problem("p0", "1 + 0?", "1")], **constants)).result()
-    return results / "13_best_of.json"
 
 
 def written(folder: Path, *names: str) -> Path:
@@ -245,20 +235,21 @@ def test_formulas_that_would_crash_or_freeze_the_tab_stay_source(tab: Tab, tmp_p
 
 
 def test_the_focus_stays_with_the_reader(tab: Tab, tmp_path: Path) -> None:
-    shown = tab.open(written(reports.results(tmp_path, problems=1, N=32, T=6)), "#/0/problem/0/6/31")
+    tab.page.set_viewport_size({"width": 390, "height": 400})
+    shown = tab.open(written(reports.results(tmp_path, problems=1, N=18, T=4)), "#/0/problem/0/4/17")
     shown.wait_for_selector(".member .prose")
     frame, ring = (shown.locator(part).bounding_box() for part in (".lineage-frame", ".chosen"))
     for at, size in (("x", "width"), ("y", "height")):
         assert frame[at] <= ring[at] <= frame[at] + frame[size] - ring[size], "scrolled to the open member"
     shown.locator(".member a").first.focus()
     shown.keyboard.press("Enter")
-    shown.wait_for_url("**#/0/problem/0/5/*")
+    shown.wait_for_url("**#/0/problem/0/3/*")
     shown.wait_for_selector(".member:focus")
-    assert shown.inner_text("#status").startswith("t=5, member ")
-    shown.locator("[data-id='6,31']").focus()
+    assert shown.inner_text("#status").startswith("t=3, member ")
+    shown.locator("[data-id='4,17']").focus()
     shown.keyboard.press("Enter")
-    shown.wait_for_url("**#/0/problem/0/6/31")
-    shown.wait_for_selector("[data-id='6,31']:focus")
+    shown.wait_for_url("**#/0/problem/0/4/17")
+    shown.wait_for_selector("[data-id='4,17']:focus")
 
 
 def test_texts_of_models_stay_text_and_are_shown_in_parts(tab: Tab, tmp_path: Path) -> None:
@@ -310,14 +301,12 @@ def test_results_are_compared_with_their_n_and_many_are_corrected(tab: Tab, tmp_
         assert "first, n=8 to 7" in shown.locator("svg.chart").first.text_content()
 
 
-def test_every_view_fits_its_screen(tab: Tab, tmp_path: Path, verified: Path) -> None:
-    runs = [Results(path) for path in (reports.results(tmp_path) / "02_rsa_basic.json", verified)]
-    tab.open(page.write(runs, tmp_path / "report.html")[0])
-    tab.fits("#/compare", "#/0/overview", "#/0/map", "#/0/search", "#/0/problem/0", "#/1/problem/0/1/0")
-
-
-def test_a_sweep_or_race_shows_its_tables_and_figures(tab: Tab, tmp_path: Path) -> None:
-    runs, folder = [Results(reports.results(tmp_path) / "02_rsa_basic.json")] * 2, tmp_path / "02_sweep"
+def test_a_sweep_or_race_is_shown_and_all_views_fit_their_screen(tab: Tab, results: Path, server: Any) -> None:
+    constants: dict[str, Any] = {"N": 3, "VERIFY_SAMPLES": 2, "name": "13_best_of"}
+    with ThreadPoolExecutor(1) as pool:  # the browser's event loop runs in this thread
+        pool.submit(lambda: solve_sync(BEST_OF, [Problem("p0", "1 + 0?", "1")], **constants)).result()
+    runs = [Results(reports.results(results) / f"{name}.json") for name in ("02_rsa_basic", "13_best_of")]
+    folder = results / "02_sweep"
     folder.mkdir()
     (folder / "table.txt").write_text(
         "run   vote\n----  ----\nN=2   50.0\n\n     K=1\n---  ---\nN=2  2.0\n\nnote: one\nnote: two\n"
@@ -325,12 +314,12 @@ def test_a_sweep_or_race_shows_its_tables_and_figures(tab: Tab, tmp_path: Path) 
     estimates = [{"difference": -0.5, "low": -1.0, "high": 0.5}] * 3
     for count in (2, 8):  # with bands, and too many for bands
         plot.race(runs[0].document, [(f"{i}", estimates) for i in range(count)], "first", folder / f"{count}.png")
-    shown = tab.open(page.write(runs, tmp_path / "report.html", compared=folder)[0])
-    tab.fits("")
+    shown = tab.open(page.write(runs, results / "report.html", compared=folder)[0])
     assert shown.locator("h1").inner_text() == shown.locator("h2").inner_text() == folder.name
     notes, images = shown.locator("main p.quiet").all_inner_texts(), shown.locator("img")
     assert shown.locator("main pre").count() == 2 and notes[:2] == ["one", "two"]
     assert images.count() == 2 and all(images.evaluate_all("all => all.map(each => each.naturalWidth)"))
+    tab.fits("", "#/0/overview", "#/0/map", "#/0/search", "#/0/problem/0", "#/1/problem/0/1/0")
 
 
 def test_pictures_can_be_saved(tab: Tab, tmp_path: Path) -> None:
