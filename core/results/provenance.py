@@ -4,7 +4,8 @@ import os
 import platform
 import subprocess
 from collections.abc import Sequence
-from importlib.metadata import version
+from functools import cache
+from importlib import metadata
 from typing import Any
 
 from core.base.files import IS_CHECKOUT, ROOT
@@ -12,6 +13,7 @@ from core.scaffolds.prompts import prompts_sha256
 from core.types import Wording
 
 PACKAGES = ("openai", "huggingface_hub", "numpy", "tqdm", "math-verify", "xllamacpp")
+version = cache(metadata.version)  # which reads long texts
 
 
 def collect(prompts: Sequence[str | Wording] = (), is_proof: bool = False) -> dict[str, Any]:
@@ -35,7 +37,6 @@ def _git(*args: str) -> str | None:
 
 def _output(args: list[str]) -> str | None:
     try:
-        done = subprocess.run(args, capture_output=True, text=True, timeout=30, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+        return subprocess.run(args, capture_output=True, text=True, timeout=30, check=True).stdout.strip() or None
+    except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip() or None if done.returncode == 0 else None

@@ -196,12 +196,7 @@ def open(
 
 @contextmanager
 def open_on_problems(
-    name: str,
-    config: C,
-    folder: Path,
-    planned: Bounded,
-    grader: Grader | None = None,
-    named: ProblemSet | None = None,
+    name: str, config: C, folder: Path, planned: Bounded, grader: Grader | None = None, named: ProblemSet | None = None
 ) -> Iterator[Session[C]]:
     """Open the session of the experiment `name`, and print its model, problems, engine and plan.
     The problems are the first LIMIT of `named`, or of the set PROBLEMS. `planned` is a scaffold or a comparison. The

@@ -23,8 +23,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-MODULES = ("aiohttp", "matplotlib.pyplot", "pyarrow.parquet", "jinja2", "xllamacpp", "numpy.random",
-           "core.session.run", "core.report.page", "core.scaffolds.rsa")  # fmt: skip
+MODULES = ("matplotlib.pyplot", "pyarrow.parquet", "xllamacpp", "numpy.random", "tqdm", "multiprocessing.synchronize",
+           "encodings.idna", "core.generate.wire", "core.engines.dialects.other", "core.engines.dialects.sglang",
+           "core.engines.dialects.vllm", "core.plan.plan", "core.report.report", "core.session.equal_compute",
+           "labs.star.experiment", "labs.lean.experiments", "labs.proofs.scored", "labs.proofs.grade.cli")  # fmt: skip
 # If these variables differ, a program must be started by itself, because they are read during the imports.
 AT_START = ("PYTHON", "LC_", "LANG", "LD_", "HOME", "XDG_", "MPL", "OMP_NUM_THREADS", "OPENBLAS_")
 _LONGEST = 1 << 20  # bytes of a request
@@ -161,7 +163,10 @@ def _leave(status: Any) -> None:
 
 if __name__ == "__main__":
     for module in MODULES:
-        import_module(module)
+        with suppress(ModuleNotFoundError):  # without the labs
+            import_module(module)
+    import_module("core.results.provenance").collect()
+    import_module("core.report.page").html({})
     import_module("matplotlib.pyplot").figure(layout="constrained").gca().figure.savefig(BytesIO())  # fills the caches
     import_module("matplotlib.pyplot").close()
     gc.freeze()  # otherwise, garbage collection in a fork takes as long as the imports

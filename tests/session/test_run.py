@@ -86,10 +86,7 @@ def test_bad_input_is_one_line_and_status_2(results: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value", "secret"),
-    [
-        ("BASE_URL", "http://me:pass-word@127.0.0.1:9", "pass-word"),
-        ("API_KEY", "sk-sécret", "sécret"),
-    ],
+    [("BASE_URL", "http://me:pass-word@127.0.0.1:9", "pass-word"), ("API_KEY", "sk-sécret", "sécret")],
 )
 def test_a_bad_environment_is_refused_without_its_secrets(
     server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, secret: str
