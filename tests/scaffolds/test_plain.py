@@ -22,13 +22,7 @@ def solution(names: Names, prompt: str) -> str:
 
 @pytest.mark.parametrize(
     ("n", "stage", "sizes"),
-    [
-        (1, 0, [1]),
-        (9, 0, [1, 2, 4, 8, 9]),
-        (5, 1, [1, 2, 3, 4, 5]),
-        (12, 4, [1, 2, 4, 8, 12]),
-        (4, 1024, [1, 2, 4]),
-    ],
+    [(1, 0, [1]), (9, 0, [1, 2, 4, 8, 9]), (5, 1, [1, 2, 3, 4, 5]), (12, 4, [1, 2, 4, 8, 12]), (4, 1024, [1, 2, 4])],
 )
 def test_majority_yields_the_beginnings_of_one_sample(n: int, stage: int, sizes: list[int]) -> None:
     populations, model = traced(majority, solution, N=n, STAGE=stage)
