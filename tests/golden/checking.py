@@ -19,9 +19,10 @@ UNRESUMED = (".html.txt", ".ledger.txt", "names.txt")  # not compared if a grade
 STORED = {"03_rsa_verify", "04_rsa_adaptive", "05_rsa_qed", "06_deepseek_math", "07_nomos", "08_reasoning_cache",
           "09_selfcheck", "10_static_math_agent", "11_math_agent", "12_majority", "13_best_of",
           "14_refinement", "15_compute_matched", "16_rsa_paper", "18_proofs", "19_answers", "02_carry_full", "02_runs",
-          "18_deepseek_math", "19_nomos", "compare", "jsonl", "20_grader", "21_star", "23_lean_baseline"}  # fmt: skip
+          "18_deepseek_math", "19_nomos", "compare", "jsonl", "20_grader", "21_star", "23_lean_baseline",
+          "01_cut", "03_p_true", "17_waits", "27_race"}  # fmt: skip
 SHORT = STORED | {"20_people", "grade_lines", "schemes"}
-LONG = {"22_star_controls", "24_lean_iteration", "25_lean_all"}
+LONG = {"01_baseline", "22_star_controls", "24_lean_iteration", "25_lean_all"}
 FAULTS = pytest.mark.faults
 LINES = 40  # of a difference, shown
 
