@@ -120,7 +120,7 @@ def of(config: A, card: Card, problems: Sequence[Problem] = ()) -> Framing:
 def _shots(value: str, way: str) -> tuple[Shot, ...]:
     """Return the first built-in shots if `value` is a number, else all shots of the file `value`."""
     if re.fullmatch(r"\d{1,9}", value):
-        shots = _read(OURS, way)
+        shots = _read(OURS, way) if int(value) else ()
         if int(value) > len(shots):
             raise UserError(f"SHOTS={value}, but there are {len(shots)} built-in shots. Lower it, or give a file")
         return shots[: int(value)]

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -194,6 +195,7 @@ def physical_cores() -> int:
     return len({file.read_text() if file.is_file() else str(file) for file in siblings})
 
 
+@cache
 def release() -> str:
     return f"xllamacpp {version('xllamacpp')}"
 
