@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 # This project's name of a column, and all accepted names. The first of these names that a row has counts. Case, blanks
@@ -11,12 +12,7 @@ NAMES = {
     "id": ("id", "problem_id", "problem_idx", "question_id", "unique_id"),
     "problem": ("problem", "question", "statement", "problem_statement", "prompt"),
     "answer": (
-        "answer",
-        "short_answer",
-        "final_answer",
-        "expected_answer",
-        "reference_answer",
-        "ground_truth",
+        *("answer", "short_answer", "final_answer", "expected_answer", "reference_answer", "ground_truth"),
         "reward_model.ground_truth",  # data sets for verl, whose prompt is a list of messages
     ),
     "answer_type": ("answer_type",),
@@ -34,8 +30,7 @@ GRADED_BY = ("guidelines", "grading_scheme")  # a row with one of these and with
 
 def understood(row: dict[str, Any]) -> dict[str, Any]:
     """Return `row`'s statement, final answer and other fields by our names. Only "problem" and "answer" may be None."""
-    cells = cells_of(row)
-    cells |= {name: cell for name, cell in row.items() if name == plain_name(name)}  # exact names take precedence
+    cells = cells_of(row) | {name: cell for name, cell in row.items() if name == plain_name(name)}  # exact names first
     for outer, cell in list(cells.items()):
         if isinstance(cell, Mapping):
             cells |= {f"{outer}.{plain_name(inner)}": value for inner, value in cell.items()}
@@ -78,6 +73,7 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
+@lru_cache(1024, typed=True)
 def plain_name(name: object) -> str:
     """Return a column's name in lower case, with "_" instead of blanks and hyphens."""
     return re.sub(r"[\s_-]+", "_", str(name).strip().lower())
