@@ -4,6 +4,7 @@ A server of SGLang generates and embeds: /v1/completions returns the last token'
 token. Its length is scaled to 1. Other servers embed at /v1/embeddings."""
 
 import asyncio
+import json
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -41,16 +42,13 @@ class Embedder:
         self._client: Any = None
 
     async def __aenter__(self) -> "Embedder":
-        import httpx2  # openai's own client
-        import openai  # takes a second to load, and is missing in .venv-train
+        import aiohttp  # missing in .venv-train
 
-        self._client = openai.AsyncOpenAI(
-            base_url=self._server.base_url,
-            api_key=str(self._server.key) or "none",
-            timeout=SECONDS,
-            max_retries=0,  # llama.cpp reports a too long text as a server error
-            # Servers close a connection that is idle for 5 s. A request on it would be lost ("Request timed out").
-            http_client=openai.DefaultAioHttpClient(trust_env=False, limits=httpx2.Limits(keepalive_expiry=0)),
+        self._client = aiohttp.ClientSession(
+            f"{self._server.base_url}/",
+            headers={"Authorization": f"Bearer {str(self._server.key) or 'none'}"},
+            timeout=aiohttp.ClientTimeout(total=SECONDS),
+            connector=aiohttp.TCPConnector(force_close=True),  # a request on one that the server closes would be lost
         )
         return self
 
@@ -77,22 +75,24 @@ class Embedder:
 
     async def _asked(self, texts: Sequence[str]) -> Vectors | None:
         """Request the vectors of texts. Return None if the texts are too long for the server."""
-        import openai
+        import aiohttp
 
-        path, rows_in, vector_in = "/embeddings", "data", "embedding"
+        path, rows_in, vector_in = "embeddings", "data", "embedding"
         body: dict[str, Any] = {"input": list(texts), "encoding_format": "float"}
         if self._generates:
-            path, rows_in, vector_in = "/completions", "choices", "hidden_states"
+            path, rows_in, vector_in = "completions", "choices", "hidden_states"
             body = {"prompt": list(texts), "max_tokens": 1, "temperature": 0, "return_hidden_states": "last"}
         try:
-            async with self._slots:
-                reply = await self._client.post(path, body={"model": self._server.model, **body}, cast_to=object)
-            rows = sorted(reply[rows_in], key=lambda row: int(row["index"]))
+            async with self._slots, self._client.post(path, json={"model": self._server.model, **body}) as response:
+                status, text = response.status, await response.text(errors="replace")
+            if status >= 400:
+                if _TOO_LONG.search(text.lower()):
+                    return None
+                raise self._failed(one_line(f"error {status}: {text}", 300))
+            rows = sorted(json.loads(text)[rows_in], key=lambda row: int(row["index"]))
             vectors = np.array([row[vector_in] for row in rows], np.float32)
-        except openai.APIError as error:
-            if _TOO_LONG.search(error.message.lower()):
-                return None
-            raise self._failed(one_line(str(error), 300)) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._failed(one_line(str(error) or type(error).__name__, 300)) from None
         except (TypeError, ValueError, LookupError):
             raise self._failed("the response lacks a vector for each text") from None
         is_whole = vectors.ndim == 2 and len(vectors) == len(texts)
