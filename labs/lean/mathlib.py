@@ -21,9 +21,7 @@ def main() -> None:
         raise UserError(f"{lean.name} has no compiled Mathlib. Run 'lake exe cache get' in the folder that LEAN names")
     (step,) = steps(lean, 1, [(THEOREM.statement, [PROOF])])
     if why := step.error or asyncio.run(rejected(lean, THEOREM, [PROOF])):
-        raise UserError(
-            f"{lean.name} does not prove {THEOREM.statement} ({why}). Run 'lake exe cache get!' in its folder"
-        )
+        raise UserError(f"{lean.name} does not prove {THEOREM.statement} ({why}). Run 'lake exe cache get!' there")
     say(f"{lean.name} proves a theorem about real numbers ({time.monotonic() - began:.0f} s)")
 
 

