@@ -9,12 +9,14 @@ from core.results.stages import NAME
 from labs.star import record as rounds
 from labs.star.record import Record
 from tests.conftest import run
+from tests.labs.training import helpers as training
 
 SMALL = ("LIMIT=6", "ROUNDS=2", "TRIES=2", "SEEDS=63", "EPOCHS=1")  # as the golden case, with a second round
 TIMES = ("started", "ended", "seconds", "provenance", "peak_memory")
 
 
 def star(results: Path, *overrides: str, **changes: str) -> tuple[int, str, str]:
+    changes = {"TRAIN_PYTHON": str(training.PYTHON)} | changes  # setup.sh is not asked again
     return run("21_star", *overrides, RESULTS_DIR=str(results), **changes)
 
 

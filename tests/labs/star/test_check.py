@@ -17,55 +17,32 @@ from labs.star.statements import hash_of
 
 STEPS = "7*43=301\n6*58=348, 301+348=649\n"
 KEPT = [
-    "Final: 649",
-    "**Final:** $649$\n\n",
-    "\n> **Final: 649**\n",
-    "Final: the sum of both is 649.",
-    "Final: \\boxed{649}",
-    "\\boxed{649}",
-    "So it is $\\boxed{649}$.",
-    "**\\[\\boxed{649}\\]**",
-    "\\[\n\\boxed{649}.\n\\]\n",
-    "$$\n\\boxed{649}\n$$",
-    "\\boxed{\\boxed{649}}",
-]
+    "Final: 649", "**Final:** $649$\n\n", "\n> **Final: 649**\n", "Final: the sum of both is 649.",
+    "Final: \\boxed{649}", "\\boxed{649}", "So it is $\\boxed{649}$.", "**\\[\\boxed{649}\\]**",
+    "\\[\n\\boxed{649}.\n\\]\n", "$$\n\\boxed{649}\n$$", "\\boxed{\\boxed{649}}",
+]  # fmt: skip
 DROPPED = [
-    ("", "no final line"),
-    ("so the Final: 649", "no final line"),
-    ("\\boxed{649", "no final line"),
-    ("Final: 649\nI hope it helps.", "text after it"),
-    ("\\boxed{649} apples", "text after it"),
-    ("Final: 649\nFinal: 649", "several finals"),
-    ("\\boxed{649}\nFinal: 649", "several finals"),
-    ("\\boxed{649}\n\\boxed{649}", "several finals"),
-    ("\\boxed{64\nFinal: 649", "several finals"),
-    ("Final:", "placeholder"),
-    ("Final: **<answer>**", "placeholder"),
-    ("\\boxed{\\text{answer}}", "placeholder"),
-    ("Final: " + "9" * 1001, "unreadable"),
-    ("Final: 42}", "unreadable"),
-    ("3\n4\n5\n6\n7\n8\n9\nFinal: 649", "too many steps"),
-    ("\x1b[2JFinal: 649", "control characters"),
-    ("\u202eFinal: 649", "control characters"),
-    ("\ud800\nFinal: 649", "control characters"),
-    ("So it is 12.\u2028Final: 649", "control characters"),
-    ("a step\rFinal: 649", "control characters"),
-]
-SPOKEN = [  # with ANSWER: the way, the end of the text, and the reason to drop it
-    (TEXT, "The answer is 649.", ""),
-    (TEXT, "\n**The final answer is $649$.**\n", ""),
-    (TEXT, "#### 649", ""),
-    (TEXT, "\\boxed{649}", ""),
-    (TEXT, "So there are 649 of them.", "no final line"),
+    ("", "no final line"), ("so the Final: 649", "no final line"), ("\\boxed{649", "no final line"),
+    ("Final: 649\nI hope it helps.", "text after it"), ("\\boxed{649} apples", "text after it"),
+    ("Final: 649\nFinal: 649", "several finals"), ("\\boxed{649}\nFinal: 649", "several finals"),
+    ("\\boxed{649}\n\\boxed{649}", "several finals"), ("\\boxed{64\nFinal: 649", "several finals"),
+    ("Final:", "placeholder"), ("Final: **<answer>**", "placeholder"), ("\\boxed{\\text{answer}}", "placeholder"),
+    ("Final: " + "9" * 1001, "unreadable"), ("Final: 42}", "unreadable"),
+    ("3\n4\n5\n6\n7\n8\n9\nFinal: 649", "too many steps"), ("\x1b[2JFinal: 649", "control characters"),
+    ("\u202eFinal: 649", "control characters"), ("\ud800\nFinal: 649", "control characters"),
+    ("So it is 12.\u2028Final: 649", "control characters"), ("a step\rFinal: 649", "control characters"),
+]  # fmt: skip
+# With ANSWER: the way, the end of the text, and the reason to drop it.
+SPOKEN = [
+    (TEXT, "The answer is 649.", ""), (TEXT, "\n**The final answer is $649$.**\n", ""), (TEXT, "#### 649", ""),
+    (TEXT, "\\boxed{649}", ""), (TEXT, "So there are 649 of them.", "no final line"),
     (TEXT, "The answer is 649.\nI hope it helps.", "text after it"),
     (TEXT, "The answer is 648.\nNo, the answer is 649.", "several finals"),
     (TEXT, "The answer is 6\u200b49.", "control characters"),
-    (TEXT, "3\n4\n5\n6\n7\n8\n9\nThe answer is 649.", "too many steps"),
-    (AUTO, "The answer is 649.", ""),
-    (AUTO, "\\boxed{649}\nThe answer is 649.", "text after it"),
-    (LAST_NUMBER, "649", ""),
+    (TEXT, "3\n4\n5\n6\n7\n8\n9\nThe answer is 649.", "too many steps"), (AUTO, "The answer is 649.", ""),
+    (AUTO, "\\boxed{649}\nThe answer is 649.", "text after it"), (LAST_NUMBER, "649", ""),
     (LAST_NUMBER, "I do not know.", "no final line"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("last", KEPT)
@@ -147,5 +124,5 @@ def test_hostile_texts_take_linear_time(name: str) -> None:
     read, parts = READERS[name]
     for part in parts:
         started = time.process_time()
-        read(part * (100_000 // len(part)))
-        assert time.process_time() - started < 3, part  # about 0.3 s; a quadratic reader needs 5 s or minutes
+        read(part * (50_000 // len(part)))
+        assert time.process_time() - started < 1, part  # about 0.1 s; a quadratic reader needs 1.3 s or minutes

@@ -62,19 +62,20 @@ def sums(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Sums]:
 
     monkeypatch.setattr(loop, "served", served)
     monkeypatch.setattr(process, "train", train)
+    monkeypatch.setattr(process, "python_of", str)
     monkeypatch.setenv("RESULTS_DIR", str(tmp_path / "results"))
     yield server
     server.close()
 
 
-def run(**constants: Any) -> Record:
-    config = StarConstants(**SMALL | constants)
-    with beginning("21_star", {"seed0": config}) as begun:
-        return begun.run("seed0", config)
+def run(*shots: str) -> Iterator[Record]:
+    configs = [StarConstants(**SMALL, SHOTS=each) for each in shots]
+    with beginning("21_star", {"seed0": configs[0]}) as begun:
+        yield from (begun.run("seed0", each) for each in configs)
 
 
 def test_samples_see_examples_and_training_and_evaluation_do_not(sums: Sums, tmp_path: Path) -> None:
-    found = run(SHOTS="2")
+    (found,) = run("2")
     first, second = (each["evaluated"] for each in found.rounds)
     assert first["accuracy"]["value"] == second["accuracy"]["value"] == first["format"]["value"] == 0
     collected = found.rounds[1]["collected"]
@@ -86,8 +87,9 @@ def test_samples_see_examples_and_training_and_evaluation_do_not(sums: Sums, tmp
         assert row["instruction"].count("The answer is") == row["instruction"].count("Find the remainder") == 1
         assert "right answer" not in row["instruction"]
     asked = len(sums.asked)
-    assert run(SHOTS="2").rounds == found.rounds and len(sums.asked) == asked
-    assert run(SHOTS="3").head["run"] != found.head["run"]
+    again = run("2", "3")
+    assert next(again).rounds == found.rounds and len(sums.asked) == asked
+    assert next(again).head["run"] != found.head["run"]
 
 
 def test_the_card_chooses_unless_fewshot_has_its_own_prompt() -> None:
