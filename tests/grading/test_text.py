@@ -3,13 +3,12 @@
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.constants import WAYS
+from core.constants import AUTO, WAYS
 from core.grading.answers import grade_answers, judge
 from core.grading.boxed import DOUBTS, extract
 from core.grading.text import read
@@ -22,15 +21,13 @@ PIECES = """the answer is Answer: #### ** 42 -5 1,024 $7 3/4 \\boxed{4} \\frac{1
 TEXTS = st.lists(st.sampled_from([*PIECES.split(), " ", "\n", "The answer is "]), max_size=25).map(" ".join)
 
 
-@pytest.mark.parametrize("case", REPLIES, ids=[f"{i:03d} {case['text'][-40:]!a}" for i, case in enumerate(REPLIES)])
-def test_text_reads_the_answer_that_a_person_reads(case: dict[str, Any]) -> None:
-    found = read(case["text"], "text", case["type"], case.get("truncated", False))
-    assert found.doubt is None or found.doubt in DOUBTS
-    if case["stated"] is None:
-        assert found.answer is None
-    else:
-        assert found.answer == case["stated"] or judge(found.answer, case["stated"], case["type"])
-        assert judge(found.answer, case["truth"], case["type"]) is judge(case["stated"], case["truth"], case["type"])
+def test_text_reads_the_answer_that_a_person_reads() -> None:
+    for case in REPLIES:
+        found = read(case["text"], "text", case["type"], case.get("truncated", False))
+        assert found.doubt is None or found.doubt in DOUBTS, case
+        stated, truth, kind = case["stated"], case["truth"], case["type"]
+        assert found.answer == stated or (stated and judge(found.answer, stated, kind)), (found, case)
+        assert stated is None or judge(found.answer, truth, kind) is judge(stated, truth, kind), (found, case)
 
 
 def test_no_reply_is_falsely_right() -> None:
@@ -77,9 +74,9 @@ def test_reading_never_raises_and_boxed_is_unchanged(text: str, way: str, kind: 
 )
 def test_a_long_reply_is_read_in_time(piece: str) -> None:
     began = time.process_time()
-    for way in WAYS:
+    for way in set(WAYS) - {AUTO}:  # which is one of the others
         read(piece * (75_000 // len(piece)), way, "math")
-    assert time.process_time() - began < 6  # at most 0.8 s; without bounds in the patterns, 7 to 32 s
+    assert time.process_time() - began < 4.5  # at most 0.6 s; without bounds in the patterns, 5 to 24 s
 
 
 def test_the_grader_reads_as_the_problem_says() -> None:
