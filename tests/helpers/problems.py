@@ -4,14 +4,11 @@ import csv
 import hashlib
 import io
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-from core.base.files import ROOT
+from tests.conftest import ended, python
 from tests.fakes.http import HttpFake, Request, answer
 
 Files = dict[str, bytes]
@@ -79,9 +76,9 @@ class Hub(HttpFake):
 
 def printed_by(program: str, root: str, home: Path, *names: str, **more: str) -> list[dict[str, Any]]:
     """Run a program with the hub at `root`, and return the lines of JSON that it prints."""
-    environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-    environment |= {"HF_ENDPOINT": root, "HF_HOME": str(home), "PYTHONPATH": str(ROOT), **more}
-    command = [sys.executable, "-c", program, *names]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and done.stderr == "", done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "program.py").write_text(program)
+    settings = {"HF_ENDPOINT": root, "HF_HOME": str(home), "HF_HUB_OFFLINE": "", "NO_PROXY": "*"} | more
+    status, out, err = ended(python(str(home / "program.py"), *names, **settings))
+    assert status == 0 and err == "", err
+    return [json.loads(line) for line in out.splitlines()]
