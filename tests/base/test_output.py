@@ -7,7 +7,6 @@ import os
 import pty
 import resource
 import signal
-import subprocess
 import sys
 import termios
 from pathlib import Path
@@ -20,30 +19,32 @@ from core.base.errors import RunFailed, UserError, command, kept
 from core.base.terminal import columns
 from core.engines.server import Server
 from core.generate import wire
-from tests.conftest import ROOT, environment, heed_signals
+from tests.conftest import ROOT, ended, python
 from tests.fakes.server import ScriptedServer
 
 SIGPIPE = 128 + signal.SIGPIPE
-PLACE: Any = {"text": True, "cwd": ROOT, "preexec_fn": heed_signals}
-RUN = "experiments/02_rsa_basic.py LIMIT=2 T=1 N=2 K=2 MAX_TOKENS=60"
+SMALL = ("LIMIT=2", "T=1", "N=2", "K=2", "MAX_TOKENS=60")
+HEAD = "head = Popen(['head', '-1'], stdin=PIPE); [os.dup2(head.stdin.fileno(), fd) for fd in (1, 2)]"
 # Statuses: that of SIGPIPE where the reader has left, as other programs have it; 1 where a disk is full.
-LOST = [("2>&1 | head -1; exit $S", SIGPIPE), ("> /dev/full", 1), ("2> /dev/full", 0)]
+LOST = [(HEAD, SIGPIPE), *((f"os.dup2(os.open('/dev/full', os.O_WRONLY), {fd})", 2 - fd) for fd in (1, 2))]
 
 
-def shell(line: str, **changes: str) -> "subprocess.CompletedProcess[str]":
-    """Run a line of bash in which $P is Python and $S the status of the first command of a pipe."""
-    args, env = ["bash", "-c", line.replace("$S", "${PIPESTATUS[0]}")], environment(P=sys.executable, **changes)
-    return subprocess.run(args, env=env, **PLACE, capture_output=True, timeout=300)
+def after(line: str, folder: Path, *args: str, **changes: str) -> tuple[int, str, str]:
+    """Run an experiment in a process that first runs a line of Python."""
+    run = f"runpy.run_path('{ROOT}/experiments/02_rsa_basic.py', run_name='__main__')"
+    (folder / "program.py").write_text(f"import os, resource, runpy\nfrom subprocess import *\n{line}\n{run}\n")
+    return ended(python(str(folder / "program.py"), *SMALL, *args, **changes))
 
 
-@pytest.mark.parametrize(("redirected", "status"), LOST)
+@pytest.mark.parametrize(("line", "status"), LOST)
 def test_a_run_whose_output_is_lost_saves_all_and_ends_as_other_programs_do(
-    results: Path, server: ScriptedServer, redirected: str, status: int
+    results: Path, server: ScriptedServer, tmp_path: Path, line: str, status: int
 ) -> None:
-    done = shell(f"$P {RUN} PROBLEMS=sums {redirected}", BASE_URL=server.url)
-    assert done.returncode == status, done.stderr
+    own = {"PYTHONHASHSEED": "0"} if line == HEAD else {}  # a process that is not forked, so that Python itself ends it
+    ended_as, out, err = after(line, tmp_path, "PROBLEMS=sums", BASE_URL=server.url, **own)
+    assert ended_as == status, err
     for words in ("Traceback", "Exception ignored", "Broken pipe"):
-        assert words not in done.stdout + done.stderr
+        assert words not in out + err
     document = json.loads((results / "02_rsa_basic.json").read_text())
     assert document["complete"] and [len(problem["steps"]) for problem in document["problems"]] == [2, 2]
     assert (results / "02_rsa_basic.png").exists(), "it went on behind what it could not show"
@@ -125,10 +126,11 @@ def test_the_soft_limit_on_open_files_is_raised_as_far_as_the_hard_one_lets(monk
     assert asked == [(2000 + used, resource.RLIM_INFINITY)]
 
 
-def test_with_few_open_files_a_run_says_what_works(results: Path) -> None:
-    done = shell(f"ulimit -n 40; $P {RUN}")
-    assert done.returncode == 2 and "Traceback" not in done.stderr
-    assert "CONCURRENCY" in done.stderr and shell(f"ulimit -n 40; $P {RUN} CONCURRENCY=2").returncode == 0
+def test_with_few_open_files_a_run_says_what_works(results: Path, tmp_path: Path) -> None:
+    few = "resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))"
+    status, _, err = after(few, tmp_path)
+    assert status == 2 and "Traceback" not in err
+    assert "CONCURRENCY" in err and after(few, tmp_path, "CONCURRENCY=2")[0] == 0
 
 
 # Signals
