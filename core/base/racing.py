@@ -82,9 +82,9 @@ def race(scores: Array, alpha: float = 0.05, effect: float = 0.0) -> Standing:
             out = int(logs.argmax())
             is_left[out], logs[out], found.dropped[out] = False, -np.inf, found.looks
         found.left = sorted(np.flatnonzero(is_left).tolist(), key=lambda entry: -sums[entry])
-        first, *rest = found.left
+        best, *rest = found.left
         rows, level = scores[: found.looks], math.log((k - 1) / (alpha * share)) if effect else math.inf
-        found.is_settled = all(log_capital(rows[:, first] - rows[:, i], -effect).max() >= level for i in rest)
+        found.is_settled = all(effect and log_capital(rows[:, best] - rows[:, i], -effect).max() >= level for i in rest)
         if found.is_settled:
             break
     return found

@@ -41,7 +41,7 @@ def drawn(rng: np.random.Generator, problems: int, gains: list[float]) -> Array:
 
 def test_equal_entries_are_rarely_dropped_and_a_better_one_wins() -> None:
     rng, alpha = np.random.default_rng(5), 0.3
-    equal = [race(drawn(rng, 150, [0.0] * 4), alpha) for _ in range(80)]
+    equal = [race(drawn(rng, 150, [0.0] * 4), alpha) for _ in range(40)]
     assert np.mean([bool(each.dropped) for each in equal]) <= alpha
     better = [race(drawn(rng, 150, [0.0, 0.0, 0.7, 0.0])) for _ in range(8)]
     assert all(each.left == [2] and each.is_settled and each.looks < 100 for each in better)
