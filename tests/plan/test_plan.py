@@ -188,10 +188,11 @@ def test_hours_of_02_agree_with_arithmetic_by_hand(
 
 
 @pytest.mark.parametrize(
-    ("gpu", "kv", "carry"), [("4090", "bf16", "full"), ("4090", "fp8", "answer"), ("H100", "fp8", "answer")]
+    ("gpu", "kv", "carry", "count"),
+    [("4090", "bf16", "full", 12), ("4090", "fp8", "answer", 30), ("H100", "fp8", "answer", 12)],
 )
-def test_a_simulated_schedule_lies_between_the_bounds(gpu: str, kv: str, carry: str) -> None:
-    plan = planned(gpu, kv, f"CARRY={carry}")
+def test_a_simulated_schedule_lies_between_the_bounds(gpu: str, kv: str, carry: str, count: int) -> None:
+    plan = planned(gpu, kv, f"CARRY={carry}", count=count)
     config = RSA.constants(**vars(rsa(f"CARRY={carry}")))
     shown = (plan.loads[1].prompt - ASSUMED.prompt) / config.K  # tokens of each candidate in a prompt
     work = replace(makespan.Workload.of(config, plan.count, ASSUMED), answer=shown)
