@@ -33,6 +33,7 @@ class HttpFake:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # otherwise a body waits for 40 ms until the client has confirmed its head
 
             def log_message(self, format: str, *args: Any) -> None:
                 pass
