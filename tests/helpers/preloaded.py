@@ -162,6 +162,7 @@ def _leave(status: Any) -> None:
 
 
 if __name__ == "__main__":
+    os.environ |= {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}  # read by xllamacpp's import (core/engines)
     for module in MODULES:
         with suppress(ModuleNotFoundError):  # without the labs
             import_module(module)
