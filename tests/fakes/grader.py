@@ -48,17 +48,17 @@ class GradingServer(Mortal):
         if not request.path.endswith("/chat/completions"):  # llama.cpp's pages, because it answers /props
             return answer(404, {})(request)
         asked: dict[str, Any] = json.loads(body)
-        if is_gone(request):  # the client was killed before this was read
-            request.close_connection = True
-            return None
         with self.lock:
+            is_dead = len(self.answered) + self._under_way >= self.life  # first, because a test revives it after a kill
+            if is_gone(request):  # the client was killed before this was read
+                request.close_connection = True
+                return None
             n, self.asked = self.asked, self.asked + 1
             self.keys.add(request.headers.get("Authorization"))
             fault = self.fault(n)
             if unknown := [name for name in self.refused if name in asked]:
                 error = {"message": f"Unsupported parameter: '{unknown[0]}'", "param": unknown[0]}
                 fault = answer(400, {"error": error})
-            is_dead = len(self.answered) + self._under_way >= self.life
             self._under_way += not (is_dead or fault)
         if is_dead or fault:
             return fault(request) if fault and not is_dead else self.leave_alone(request)
