@@ -129,18 +129,22 @@ def note(line: str) -> None:
         log.write(f"{line}\n")
 
 
+def session(stat: Path) -> int:
+    """Return the session of a process, or 0 if it has ended or is a zombie."""
+    try:
+        kind, _, _, session = stat.read_text().rpartition(")")[2].split()[:4]
+    except OSError:
+        return 0
+    return 0 if kind == "Z" else int(session)
+
+
 def running(number: str, state: Path = STATE) -> list[int]:
     """Return the sessions of a job with a process that is no zombie."""
     file = state / f"{number}.pids"
     pids = [int(pid) for pid in file.read_text().split()] if file.exists() else []
-    found = set()
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            kind, _, _, session = stat.read_text().rpartition(")")[2].split()[:4]
-        except OSError:
-            continue
-        if kind != "Z":
-            found.add(int(session))
+    if all(session(Path(f"/proc/{pid}/stat")) for pid in pids):
+        return pids  # without a look at all processes
+    found = set(map(session, Path("/proc").glob("[0-9]*/stat")))
     return [pid for pid in pids if pid in found]
 
 
