@@ -82,7 +82,7 @@ def test_a_page_of_another_origin_can_send_nothing(shared: Running) -> None:
     """Of the content types that a page may send without asking first, none is taken, and no origin is allowed."""
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
         assert shared.post({}, content_type=kind, origin="http://evil.example").status_code == 415
-    made = shared.post({}, origin="http://evil.example")
+    made = shared.post({"rsa": {"T": 0}}, origin="http://evil.example")
     assert made.status_code == 200 and not [name for name in made.headers if name.startswith("access-control")]
 
 
@@ -177,4 +177,4 @@ def test_a_client_that_leaves_takes_its_work_along(engine: Server, proxy: Proxy,
         assert eventually(lambda: bool(running.work()) and len(proxy.bodies) > 1)
     assert eventually(lambda: not running.work() and not proxy.in_flight)
     assert 0 < len(proxy.bodies) < 4 * 501 / 2
-    assert running.ask(extra_body={"rsa": {"T": 1}}).choices[0].message.content, "its place is free again"
+    assert running.ask(extra_body={"rsa": {"T": 0}}).choices[0].message.content, "its place is free again"

@@ -166,6 +166,7 @@ def test_without_a_file_the_usage_is_told(tool: str, desk: Desk) -> None:
     assert status == 0 and "GRADER=" in out and f"FILE.{tool}.jsonl" in out
 
 
+@pytest.mark.parametrize("tool", ["filter"], indirect=True)  # both read in the same way
 def test_rows_of_the_hub_are_read_one_by_one_and_only_as_far_as_they_are_needed(
     tool: str, grader: GradingServer, card: Card, results: Path, tmp_path: Path
 ) -> None:

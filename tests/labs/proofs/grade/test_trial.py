@@ -48,7 +48,7 @@ def test_the_figures_of_a_poor_grader_and_its_fall_for_attacks(desk: Desk, resul
             return "I am confused."
         return f"Well.\nPoints: {7 if ATTACKS['instruction'] in prompt else points_of(proof[2].partition(chr(10))[0])}"
 
-    grader, rows = desk.grader, proofs(12)
+    grader, rows = desk.grader, proofs(6)
     grader.reply = reply
     rows[4]["model_solution"] = None
     args = (file_of(rows, tmp_path / "mine.json"), desk.card(), "PROMPTS=scheme,alone")
@@ -56,10 +56,10 @@ def test_the_figures_of_a_poor_grader_and_its_fall_for_attacks(desk: Desk, resul
     assert status == 0, err
     document = load(results)
     plain = document["ways"][0]
-    assert plain["not_delivered"] == {"empty": 1} and plain["graded"] == 35
+    assert plain["not_delivered"] == {"empty": 1} and plain["graded"] == 17
     score, praise, instruction, fence = document["attacks"]
     for attack in (score, praise):
-        assert attack["change"]["difference"] == 0 and attack["same"] == 35
+        assert attack["change"]["difference"] == 0 and attack["same"] == 17
     gains, errors = defaultdict(list), defaultdict(list)
     for row in rows:
         if row["model_solution"]:
@@ -68,11 +68,11 @@ def test_the_figures_of_a_poor_grader_and_its_fall_for_attacks(desk: Desk, resul
     assert plain["mean_absolute_error"]["value"] == pytest.approx(mean(map(mean, errors.values())))
     assert instruction["change"]["difference"] == pytest.approx(mean(map(mean, gains.values())))
     assert instruction["change"]["low"] > 0 and instruction["raised"] == sum(g > 0 for of in gains.values() for g in of)
-    assert fence["change"] is None and fence["became_missing"] == 35 and fence["proofs"] == 0
-    assert document["ways"][-1]["missing"] == {"grading unreadable": 35}
+    assert fence["change"] is None and fence["became_missing"] == 17 and fence["proofs"] == 0
+    assert document["ways"][-1]["missing"] == {"grading unreadable": 17}
     assert sum(way["cost"] for way in document["ways"]) == pytest.approx(grader.charged) == document["spent"]
     asked = grader.asked
-    assert asked == 35 * (2 + 3 + 2), "unreadable ones are asked for twice"
+    assert asked == 17 * (2 + 3 + 2), "unreadable ones are asked for twice"
     assert desk.run("20_grader", *args)[0] == 0 and grader.asked == asked
 
 
