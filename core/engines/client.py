@@ -1,15 +1,17 @@
 """Send requests to model servers, other than the chat requests of a run (core/generate/wire.py).
 
-Requests to this machine ignore the environment's proxy (http_proxy). A redirect to another origin (scheme, host or
-port) is refused, because urllib would send our key there."""
+Requests to this machine (loopback or BIND) ignore the environment's proxy (http_proxy). A redirect to another origin
+(scheme, host or port) is refused, because urllib would send our key there."""
 
 import http.client
 import json
 import urllib.error
+import urllib.parse
 import urllib.request
 from typing import Any
 
 from core.base.errors import Elsewhere, UserError, one_line
+from core.engines import environment
 from core.engines.cards import origin
 from core.engines.server import MARK, NO_KEY, Key, Server, is_local
 
@@ -27,7 +29,8 @@ def send(url: str, key: Key = NO_KEY, body: Any = None, method: str | None = Non
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"} if data else {}, method=method)
     if key:
         request.add_header(*key.sent)
-    opener = urllib.request.build_opener(SameOrigin, *([urllib.request.ProxyHandler({})] if is_local(url) else []))
+    is_ours = is_local(url) or urllib.parse.urlsplit(url).hostname == environment.hosting().BIND
+    opener = urllib.request.build_opener(SameOrigin, *([urllib.request.ProxyHandler({})] if is_ours else []))
     try:
         with opener.open(request, timeout=seconds) as reply:
             return bytes(reply.read(MOST_BYTES))

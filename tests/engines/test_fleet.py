@@ -122,7 +122,7 @@ def test_on_slurm_a_killed_server_loses_and_changes_nothing_and_a_cancelled_run_
     assert status == 0, err
     alone = answers(tmp_path / "alone")
     dead = dict.fromkeys(("http_proxy", "HTTP_PROXY", "all_proxy"), "http://127.0.0.1:9")  # not for our servers
-    assert submit(slurm | dead | {"BIND": "127.0.0.1"}, EXPERIMENT, *SMALL, "T=50").returncode == 0
+    assert submit(slurm | dead, EXPERIMENT, *SMALL, "T=50").returncode == 0
     assert eventually(lambda: len(answers(results)) >= 4)
     fleet, state = results / "fleet" / "slurm-1001", Path(slurm["SLURM_STAND_IN"])
     assert httpx2.get(f"{(fleet / '0').read_text()}/props", timeout=60).status_code == 401, "without the key"
