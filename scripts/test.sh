@@ -27,7 +27,7 @@ case ${1:-} in
   models) say "the tests of models take about 2 minutes on 2 idle cores"; set -- -m models tests/real "${@:2}" ;;
   engines) say "the tests of engines take about 30 minutes on 2 cores"; set -- -m engines tests/real "${@:2}" ;;
   "") # four workers even on two cores, because tests often wait
-    say "the tests take 3 to 7 minutes on 2 cores. ruff and mypy follow"; set -- -n 4 --dist loadfile --no-loadscope-reorder ;;
+    say "the tests take 3 to 6 minutes on 2 cores. ruff and mypy follow"; set -- -n 4 --dist loadfile --no-loadscope-reorder ;;
 esac
 .venv/bin/python -m pytest "$@" || status=$?
 .venv/bin/ruff check . || status=1
