@@ -5,8 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from core.engines.server import Server
-from tests.conftest import run
 from tests.helpers.machine import stand_in
 from tests.helpers.processes import eventually
 from tests.helpers.runs import load
@@ -20,29 +18,20 @@ def jobs_of(env: dict[str, str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (Path(env["SLURM_STAND_IN"]) / "jobs.jsonl").read_text().splitlines()]
 
 
-def test_on_slurm_a_grader_has_servers_of_its_own_once_the_run_has_ended(
-    slurm: dict[str, str], results: Path, engine: Server, tmp_path: Path
-) -> None:
-    """The login node's first two jobs, the run on its servers, are no jobs here: the run is made without them."""
-    state, program = Path(slurm["SLURM_STAND_IN"]), (tmp_path / "bin" / "sbatch").read_text()
-    skip = '[ -n "${SLURM_JOB_ID:-}" ] || case "$*" in *afterok*) ;; *) echo 7; exit ;; esac'
-    path = stand_in(tmp_path / "bin", sbatch=f"{skip}\n{program.partition(chr(10))[2]}")
-    (state / "7.json").touch()
-    chosen = slurm | {"PATH": path, "SERVERS": "1", "GRADER_SERVERS": "1", "GRADER_OPTIONS": "--partition=big"}
+def test_on_slurm_a_grader_has_servers_of_its_own_once_the_run_has_ended(slurm: dict[str, str], results: Path) -> None:
+    chosen = slurm | {"SERVERS": "1", "GRADER_SERVERS": "1", "GRADER_OPTIONS": "--partition=big"}
     done = submit(chosen, *PROOFS, "OUT=own_name", "GRADER=embedded", "MAX_TOKENS=50")
     assert done.returncode == 0 and "on 1 servers of its own" in done.stdout, done.stderr
-    status, _, err = run(*PROOFS, "OUT=own_name", RESULTS_DIR=str(results), BASE_URL=engine.base_url)
-    assert status == 0 and "grading" not in load(results, "own_name") and len(jobs_of(slurm)) == 1, err
-    (state / "7.status").write_text("0")
-    assert eventually(lambda: "grading" in load(results, "own_name"))
-    assert eventually(lambda: ended(slurm, "1001", "1002"))
-    grading, servers = jobs_of(slurm)
+    path = results / "own_name.json"
+    assert eventually(lambda: path.exists() and "grading" in json.loads(path.read_text()))
+    assert eventually(lambda: ended(slurm, "1001", "1002", "1003", "1004"))
+    _, _, grading, servers = jobs_of(slurm)
     assert grading["args"] == ["own", "1", "bash", "scripts/grade.sh", "own_name", "MAX_TOKENS=50"]
     assert servers["script"] == "scripts/slurm/servers.sbatch" and servers["options"]["array"] == "0-0"
     assert servers["options"]["partition"] == "big", "submitted by the grading job, when it starts"
-    log = (results / "fleet" / "slurm-1001.log").read_text()
+    log = (results / "fleet" / "slurm-1003.log").read_text()
     assert "a gateway in front of 1 server" in log and "1 of 1 servers answer" in log and "Traceback" not in log
-    assert "scancel 1002" in (state / "log").read_text()
+    assert "scancel 1004" in (Path(slurm["SLURM_STAND_IN"]) / "log").read_text()
     assert load(results, "own_name")["grading"]["model"]["card"]["name"] == "embedded"
 
 
