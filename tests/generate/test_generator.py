@@ -98,17 +98,17 @@ def test_a_silent_request_is_asked_again_with_more_patience(through: Server, pro
 
 
 def test_waiting_in_the_queue_of_a_busy_server_is_no_stall(moody: Moody, tmp_path: Path) -> None:
-    """50 requests for a tenth of a second each, one at a time, with patience for thirty of them."""
+    """50 requests for a fifth of a second each, one at a time, with patience for thirty of them."""
     slot = threading.Lock()
 
     def choose(n: int, prompt: str) -> Answer:
         with slot:
-            time.sleep(0.1)
+            time.sleep(0.2)
         return good(prompt)
 
     moody.choose = choose
     asked = [(seed, SHORT) for seed in range(50)]
-    completions = ask(Server("other", moody.url, "m", "x"), tmp_path, asked, 50, stall=3)
+    completions = ask(Server("other", moody.url, "m", "x"), tmp_path, asked, 50, stall=6)
     assert all(c.error is None for c in completions) and len(moody.bodies) == 50
 
 

@@ -61,15 +61,11 @@ def test_connections_that_are_lost_while_others_are_answered_fail_one_request(mo
     assert [n for n, one in enumerate(got) if one.error is not None] == [30]
 
 
-@pytest.mark.parametrize(("name", "value", "most"), [("_backoff", lambda n: 0.001, 40), ("AWAY_SECONDS", 0.0, 8)])
-def test_a_server_that_is_away_for_too_long_ends_the_run(
-    moody: Moody, tmp_path: Path, monkeypatch: Any, name: str, value: Any, most: int
-) -> None:
-    monkeypatch.setattr(retry, name, value)
+def test_a_server_that_is_away_for_too_long_ends_the_run(moody: Moody, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(retry, "AWAY_SECONDS", 1.0)
     moody.choose = lambda n, prompt: good(prompt) if n < 4 else reset
     with pytest.raises(UserError, match=moody.url):
         ask_each(moody.url, tmp_path, [f"prompt {n}" for n in range(40)])
-    assert len(moody.prompts) <= most
     assert (tmp_path / "a.jsonl").read_text().count("\n") == 4, "what is finished is kept"
 
 

@@ -125,4 +125,4 @@ def test_hostile_texts_take_linear_time(name: str) -> None:
     for part in parts:
         started = time.process_time()
         read(part * (50_000 // len(part)))
-        assert time.process_time() - started < 1, part  # about 0.1 s; a quadratic reader needs 1.3 s or minutes
+        assert time.process_time() - started < 2, part  # about 0.1 to 0.3 s; a quadratic reader needs 6 s
