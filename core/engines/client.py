@@ -6,14 +6,13 @@ Requests to this machine (loopback or BIND) ignore the environment's proxy (http
 import http.client
 import json
 import urllib.error
-import urllib.parse
 import urllib.request
 from typing import Any
 
 from core.base.errors import Elsewhere, UserError, one_line
 from core.engines import environment
 from core.engines.cards import origin
-from core.engines.server import MARK, NO_KEY, Key, Server, is_local
+from core.engines.server import MARK, NO_KEY, Key, Server
 
 SECONDS = 10.0  # without data, after which a request fails
 MOST_BYTES = 2**25  # of an answer (a list of a thousand models takes 2**21)
@@ -29,8 +28,8 @@ def send(url: str, key: Key = NO_KEY, body: Any = None, method: str | None = Non
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"} if data else {}, method=method)
     if key:
         request.add_header(*key.sent)
-    is_ours = is_local(url) or urllib.parse.urlsplit(url).hostname == environment.hosting().BIND
-    opener = urllib.request.build_opener(SameOrigin, *([urllib.request.ProxyHandler({})] if is_ours else []))
+    direct = [urllib.request.ProxyHandler({})] if environment.is_ours(url) else []
+    opener = urllib.request.build_opener(SameOrigin, *direct)
     try:
         with opener.open(request, timeout=seconds) as reply:
             return bytes(reply.read(MOST_BYTES))

@@ -62,6 +62,11 @@ def hosting() -> Hosting:
     return Hosting(**given)
 
 
+def is_ours(url: str) -> bool:
+    """Return whether `url` has a loopback address or the address BIND, which are on this machine and need no proxy."""
+    return is_local(url) or urllib.parse.urlsplit(url).hostname == hosting().BIND
+
+
 def check() -> None:
     """Raise UserError if a setting of our servers or MODEL's card is invalid, or if BIND requires API_KEY."""
     engine()

@@ -22,6 +22,7 @@ import aiohttp
 from yarl import URL
 
 from core.base.errors import MORE_FILES, Elsewhere, UserError, one_line
+from core.engines import environment
 from core.engines.cards import with_query
 from core.engines.server import Server, is_local
 from core.generate.reply import LONGEST_WORDS, Lost, Malformed, Oversized, Overtime, Refused, Reply, Stalled, read
@@ -198,7 +199,7 @@ def _allow(connections: int, server: Server) -> None:
 def _proxy(address: str) -> str | None:
     """Return the proxy that the environment sets for this address, or None. Addresses on this machine need no proxy."""
     parts = urllib.parse.urlsplit(address)
-    if is_local(address) or urllib.request.proxy_bypass(parts.hostname or ""):
+    if environment.is_ours(address) or urllib.request.proxy_bypass(parts.hostname or ""):
         return None
     return urllib.request.getproxies().get(parts.scheme)
 

