@@ -1,7 +1,6 @@
-"""Functions that several scaffolds share: notes on faults, readers, a choice between two candidates, a knock-out."""
+"""Functions that several scaffolds share: notes on faults, a choice between two candidates, a knock-out."""
 
 import asyncio
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 from core.base import seeds
 from core.constants import Carrying, constant
 from core.scaffolds.prompts import request, worded
+from core.scaffolds.stated import read_choice
 from core.types import Ask, Completion, Member, Message, Population, Populations, Problem, Stage, carried
 
 SELECT = worded("""Problem:
@@ -34,9 +34,6 @@ UNREADABLE = "unreadable verdict"
 INVALID_SELECTION = "invalid selection"
 UNASSESSED = "no self-assessment"
 EMPTY_REPORT = "empty report"
-
-# Rejects a number that begins a range or a choice, such as "5-6" or "1 or 2".
-SINGLE = r"(?![ \t]*+(?:or|and|to|[-–/&])[ \t]*+(?:candidate[ \t]*+)?+\d)"
 
 
 class Selecting(Carrying):
@@ -69,31 +66,6 @@ def latest_with_text(before: Member, new: Member, place: int = 0) -> Member:
         return new
     notes = new.notes if EMPTY in new.notes else [*new.notes, EMPTY]
     return again(before, place, side_calls=[*new.side_calls, new.completion], notes=notes)
-
-
-def last_stated(text: str, word: str, value: str) -> str | None:
-    """Return the last value after `word` in `text`, as in "Best: **2**" (a colon is optional), or None.
-    `word` and `value` are regular expressions. `*+` never backtracks, so a search takes linear time."""
-    marks = r"\s*+[:=]?+[\s*_`$]*+(?:\\boxed\{)?+(?:\\text\{)?+[\s*_`]*+(?:candidate\s*+)?+"
-    found: list[str] = re.findall(f"{word}{marks}({value})", text, re.IGNORECASE)
-    return found[-1] if found else None
-
-
-def stated_score(text: str, word: str, allowed: Sequence[float]) -> float | None:
-    """Return the last number after `word` in `text` (a colon is optional), or None if it is missing or not `allowed`.
-    A fraction is multiplied by the largest allowed number: if this number is 7, "7/7" is read as 7."""
-    number = rf"(?:\d{{1,6}}+(?:\s*+/\s*+\d{{1,6}}+|\.\d{{1,6}}+)?+|\.\d{{1,6}}+)(?!\.*+\d){SINGLE}"
-    above, _, below = (last_stated(text, word, number) or "").partition("/")
-    if not above or (below and int(below) == 0):
-        return None
-    value = float(above) / float(below) * max(allowed) if below else float(above)
-    return next((score for score in allowed if abs(score - value) < 1e-9), None)
-
-
-def read_choice(text: str, word: str, count: int) -> int | None:
-    """Return the index of the last candidate that `text` states after `word`: 0 for "Best: 1". None: missing or bad."""
-    number = int(last_stated(text, word, rf"[0-9]{{1,4}}+{SINGLE}") or 0)
-    return number - 1 if 1 <= number <= count else None
 
 
 async def choose(

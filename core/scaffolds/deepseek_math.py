@@ -15,8 +15,9 @@ from functools import partial
 
 from core.base import seeds
 from core.constants import Carrying, constant
-from core.scaffolds.common import UNASSESSED, again, candidate, stated_score
+from core.scaffolds.common import UNASSESSED, again, candidate
 from core.scaffolds.prompts import request, worded
+from core.scaffolds.stated import stated_score
 from core.scaffolds.verification import Judging, judge
 from core.types import Ask, Member, Message, Populations, Problem, Scaffold, Stage, carried
 
@@ -59,7 +60,7 @@ Earlier solution:
 SCORE = "Score:"
 SCORES = (0.0, 0.5, 1.0)
 
-_ASSESSMENT = re.compile(r"^[ \t#*_]*+self[- ]?assessment\b", re.IGNORECASE | re.MULTILINE)
+_ASSESSMENT = re.compile(r"^[ \t#*_]*+self[- ]?assessment(?![A-Za-z])", re.IGNORECASE | re.MULTILINE)
 
 
 class Constants(Carrying):

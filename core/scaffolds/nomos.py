@@ -20,6 +20,7 @@ from core.base.errors import UserError
 from core.constants import constant
 from core.scaffolds import common, prompts
 from core.scaffolds.common import again, text_of
+from core.scaffolds.stated import plain, stated_score
 from core.scaffolds.verification import Judging, judge
 from core.types import Ask, Member, Message, Populations, Problem, Scaffold, Stage
 
@@ -50,7 +51,7 @@ SCORE = "Score:"
 KEPT = "Keep:"
 MOST_POINTS = 7
 
-_KEPT = re.compile(r"\bkeep[\s*_`]*+:\s*+([^\n]*)", re.IGNORECASE)
+_KEPT = re.compile(r"\bkeep\s*+[:=]\s*+(?:(?:solution|candidate|proof)s?\b[ \t:#]*+)?+([^\n]*)", re.IGNORECASE)
 
 
 class Constants(common.Selecting):
@@ -71,7 +72,7 @@ class Constants(common.Selecting):
 
 def read_points(text: str) -> float | None:
     """Return the stated points as a score from 0 to 1, or None."""
-    points = common.stated_score(text, "Score", range(MOST_POINTS + 1))
+    points = stated_score(text, "Score", range(MOST_POINTS + 1))
     return None if points is None else points / MOST_POINTS
 
 
@@ -87,8 +88,8 @@ def group(problem: Problem, solutions: Sequence[str], judgements: Sequence[str])
 
 def read_group(text: str, count: int) -> list[int]:
     """Return the indices in the last "Keep: …" of `text` ("Keep: 1, 3" gives [0, 2]), or [] if it is missing or bad."""
-    lines = _KEPT.findall(text)
-    words = re.split(r"[\s,;]+", lines[-1].strip(" \t*_`$()[]{}<>.,;")) if lines else []
+    lines = _KEPT.findall(plain(text))
+    words = re.split(r"[\s,;]+", lines[-1].strip(" \t()<>.,;")) if lines else []
     chosen = {int(word) - 1 if word.isdecimal() and len(word) < 6 else -1 for word in words if word != "and"}
     return sorted(chosen) if chosen <= set(range(count)) else []
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from core.constants import Carrying, constant
 from core.scaffolds import prompts
 from core.scaffolds.common import EMPTY_REPORT, UNREADABLE, again, candidate, latest_with_text, text_of
-from core.scaffolds.verification import read_verdict
+from core.scaffolds.stated import read_answer, read_verdict
 from core.types import Ask, Completion, Member, Message, Populations, Problem, Scaffold, Stage
 
 REVIEW = """Problem:
@@ -51,9 +51,6 @@ the report.>""")
 ANSWER = "Answer:"
 
 _DETAILS = re.compile(r"^[ \t>*_#`+\-]*+details[ \t*_`]*+(?::|$)", re.IGNORECASE | re.MULTILINE)
-_WORDS = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
-_FIRST = re.compile(r"\W*+(yes|no)\b", re.IGNORECASE)
-_LAST = re.compile(r"\b(yes|no)\W*+$", re.IGNORECASE)
 
 
 class Constants(Carrying):
@@ -127,14 +124,6 @@ def classify(report: str) -> list[Message]:
 def summary(report: str) -> str:
     """Return the part of a review before its "Details:", or the whole review if that part is empty."""
     return _DETAILS.split(report, maxsplit=1)[0].strip() or report
-
-
-def read_answer(text: str) -> bool | None:
-    """Return True for "yes", False for "no", else None. If the first or last word is one of them, no others count."""
-    text = text.strip()
-    ends = [match[1].lower() for match in (_FIRST.match(text), _LAST.search(text)) if match]
-    words = set(ends) or {word.lower() for word in _WORDS.findall(text)}
-    return words == {"yes"} if len(words) == 1 else None
 
 
 SELFCHECK = Scaffold(

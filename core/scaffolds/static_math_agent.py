@@ -11,7 +11,8 @@ from core.base import seeds
 from core.constants import constant
 from core.scaffolds import common, prompts
 from core.scaffolds.common import again, candidate, text_of
-from core.scaffolds.verification import Judging, judge, read_verdict
+from core.scaffolds.stated import read_choice, read_verdict
+from core.scaffolds.verification import Judging, judge
 from core.types import Ask, Completion, Member, Message, Population, Populations, Problem, Scaffold, Stage
 
 REPORT = prompts.worded("""Problem:
@@ -48,7 +49,7 @@ decide which proves most of what is asked; where several prove all of it, which 
 line that gives its number, like "Best: 2".""")
 
 BEST = "Best:"
-CHOICE = r"best[\s*_`]*+[:=]"  # needs a colon, because "the best 2 are" states no choice
+CHOICE = r"best\s*+[:=]"  # needs a colon, because "the best 2 are" states no choice
 
 
 class Reporting(common.Selecting):
@@ -149,7 +150,7 @@ async def select(
         return Member(candidates[winner], [winner], carried_over=True, notes=notes)
     messages = selection(problem, [texts[i] for i in shown])
     reply = await ask(messages, *names, max_tokens=config.SELECT_TOKENS, answer_opening=BEST)
-    best = common.read_choice(reply.text, CHOICE, len(shown))
+    best = read_choice(reply.text, CHOICE, len(shown))
     winner = winner if best is None else shown[best]
     notes += [common.INVALID_SELECTION] * (best is None)
     return Member(candidates[winner], [winner], side_calls=[reply], carried_over=True, notes=notes)

@@ -13,7 +13,8 @@ from core.grading.text import read
 from core.scaffolds import nomos, prompts
 from core.scaffolds.best_of import best
 from core.scaffolds.common import again
-from core.scaffolds.verification import Judging, Verifying, read_verdict, verdicts, verify
+from core.scaffolds.stated import read_verdict
+from core.scaffolds.verification import Judging, Verifying, verdicts, verify
 from core.types import Ask, Completion, Member, Population, Populations, Problem, Scaffold, Stage
 
 CHECK = prompts.worded("""Problem:

@@ -7,13 +7,13 @@ P(True) from one token's logprobs (arXiv 2207.05221). An unreadable verdict is N
 
 import asyncio
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from core.constants import Constants, constant
 from core.scaffolds import prompts
-from core.scaffolds.common import UNREADABLE, last_stated
+from core.scaffolds.common import UNREADABLE
+from core.scaffolds.stated import read_verdict
 from core.types import Ask, Member, Message, Population, Problem
 
 TOP_LOGPROBS = 20  # number of likely tokens to search for True and False, the most that servers return
@@ -23,8 +23,6 @@ ONE_TOKEN = {"max_tokens": 1, "opening": prompts.VERDICT, "top_logprobs": TOP_LO
 ONE_TOKEN |= {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
 
 Names = tuple[str | int, ...]
-
-_LAST_LINE = re.compile(r"[\s*_`$]*+(?:\\boxed\{)?+(?:\\text\{)?+(true|false)[}\s*_`$.]*+", re.IGNORECASE)
 
 
 class Verifying(Constants):
@@ -36,14 +34,6 @@ class Verifying(Constants):
 def verdicts(config: Verifying) -> int:
     """Return VERIFY_SAMPLES, but 1 for P(True), because a repeated request gives the same probability."""
     return 1 if config.VERIFY_MODE == "p_true" else config.VERIFY_SAMPLES
-
-
-def read_verdict(text: str) -> float | None:
-    """Return 1.0 for True, 0.0 for False, or None. The last "Verdict: …" counts, or else a last line of one word."""
-    stated = last_stated(text, "verdict", r"true\b|false\b")
-    if not stated and (lines := text.strip().splitlines()) and (alone := _LAST_LINE.fullmatch(lines[-1])):
-        stated = alone[1]
-    return float(stated.lower() == "true") if stated else None
 
 
 class Judging(NamedTuple):

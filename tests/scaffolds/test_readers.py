@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from core.grading.boxed import extract
 from core.scaffolds import static_math_agent
-from core.scaffolds.common import read_choice, stated_score
 from core.scaffolds.deepseek_math import read_proof
 from core.scaffolds.math_agent import TOOLS, InvalidCall, call_lines, read_approaches, read_call
 from core.scaffolds.nomos import read_group
 from core.scaffolds.reasoning_cache import read_summary
-from core.scaffolds.selfcheck import read_answer, summary
-from core.scaffolds.verification import read_verdict
+from core.scaffolds.selfcheck import summary
+from core.scaffolds.stated import read_answer, read_choice, read_verdict, stated_score
 
 score = partial(stated_score, word="Score", allowed=(0.0, 0.5, 1.0))
 points = partial(stated_score, word="Score", allowed=range(8))
@@ -39,6 +38,13 @@ READ: list[tuple[Callable[[str], Any], list[tuple[str, Any]]]] = [
         ("**Score:** 1/2", 0.5),
         ("Score: \\boxed{.5}", 0.5),
         ("Score: 1\n- 2 remarks", 1.0),
+        ("**Score**: 1", 1.0),
+        ("Score: 0.5/1", 0.5),
+        ("Score: ½", 0.5),
+        ("<score>0</score>", 0.0),
+        ('{"score": 1}', 1.0),
+        ('End with "Score: 0", "Score: 0.5" or "Score: 1".', None),
+        ('End with "Score: 0", "Score: 0.5" or "Score: 1".\n**Score**: 0', 0.0),
         *((text, None) for text in ("Score: 0.7", "Score: 10", "Score: 1/0", "Score: 1/2/3", "Score: 0.5 to 1")),
         *((text, None) for text in ("Score: 0 or 1", "Score: 0-1", "no score", "")),
     ]),
@@ -46,6 +52,8 @@ READ: list[tuple[Callable[[str], Any], list[tuple[str, Any]]]] = [
         ("Score: 7", 7),
         ("Score: 6/7", 6),
         ("Score: 7 out of 7", 7),
+        *((text, 7) for text in ("**Score**: 7", "## Score\n\n7", "| Score | 7 |", "Score (0-7): **7**")),
+        *((text, 7) for text in ("The score is 7.", "__Score__: 7", "Score：7", "Score → $\\boxed{7}$")),
         ("Score: 3 at first; in the end, score: 2.", 2),
         *((text, None) for text in ("Score: 8", "Score: 6.5", "Score: -1", "Score: 77", "Score: 6/2", "Score: 0/0")),
         *((text, None) for text in ("Score: 1/9999999999", "Score: 7..5", "7 points")),
@@ -53,12 +61,19 @@ READ: list[tuple[Callable[[str], Any], list[tuple[str, Any]]]] = [
     (better, [
         ("Better: 1? No.\nBetter: **Candidate 2**", 1),
         ("Better: 1, and 2 is worse", 0),
+        ("**Better**: 2", 1),
+        ("Candidate 1 slips. So **candidate 2** is better.", 1),
+        ("Candidate 1 is clearly the better of the two.", 0),
+        ("Candidate 2 is more likely to be correct.", 1),
+        *((text, None) for text in ("Candidate 2 would be better if it ended.", "Is candidate 2 better?")),
+        ('End with "Better: 1" or "Better: 2".', None),
         *((text, None) for text in ("Better: 1 or 2", "Better: candidate 2/candidate 1", "Better: 3", "1")),
     ]),
     (best, [
         ("Best: 2", 1),
         ("**Best:** Candidate 4", 3),
         ("Best: \\boxed{2}", 1),
+        *((text, 1) for text in ("**Best**: 2", "__Best__: `2`", "### Best: #2", "Best = 2", "| Best: | 2 |")),
         ("Best: 1? No.\nBest: 2", 1),
         *((text, None) for text in ("Best: 2\nBest: 7", "Best: 12", "Best: 1 and 3", "the best 2 are", "Candidate 2")),
         *((text, None) for text in ("Best:", "", "Best:" + " " * 200_000 + "x")),
@@ -67,6 +82,7 @@ READ: list[tuple[Callable[[str], Any], list[tuple[str, Any]]]] = [
         ("Keep: 3 and 1.", [0, 2]),
         ("**Keep:** [2]", [1]),
         ("keep:\n1; 2", [0, 1]),
+        *((text, [0, 2]) for text in ("**Keep**: 1, 3", "Keep: \\boxed{1, 3}", "Keep: solutions 1 and 3")),
         ("Keep: 1\nKeep: 2, 3\n4 of them agree.", [1, 2]),
         *((text, []) for text in ("Keep: 1, 5", "Keep: 0", "Keep: 1 to 3", "Keep: all", "Keep:", "1, 2", "upkeep: 1")),
     ]),
@@ -77,6 +93,20 @@ READ: list[tuple[Callable[[str], Any], list[tuple[str, Any]]]] = [
         ("I first thought Verdict: True, but step 2 fails.\nVerdict: False", 0.0),
         ("All steps hold.\nTrue", 1.0),
         ("False.", 0.0),
+        *((text, 1.0) for text in ("**Verdict**: True", "## Verdict\nTrue", "<verdict>True</verdict>")),
+        *((text, 1.0) for text in ('{"verdict": true}', "Final verdict → **Correct**.", "Verdict: ✅ True")),
+        *((text, 0.0) for text in ("__Verdict__: `False`", "| **Verdict** | False |", "Verdict: not correct")),
+        *((text, 0.0) for text in ("The verdict is false.", "Verdict: Incorrect, see step 2", "Verdict: ❌")),
+        *((text, 1.0) for text in ("The solution is correct.", "So the final answer of 42 is correct.")),
+        *((text, 1.0) for text in ("I found no errors.", "All steps are correct.", "True\n\nIt adds up.")),
+        *((text, 0.0) for text in ("The candidate solution is not correct.", "The proof has a serious gap.")),
+        *((text, 0.0) for text in ("The solution is correct. No: the answer isn't right.", "**Incorrect**")),
+        *((text, None) for text in ("The solution is correct, but its answer is wrong.", "Verdict: unread")),
+        *((text, None) for text in ("I check whether the solution is correct.", "Is the solution correct?")),
+        *((text, None) for text in ("I do not say that the answer is correct.", "The answer is 42.")),
+        ('End with one line: "Verdict: True" or "Verdict: False".', None),
+        ('"Verdict: True" if it holds, else "Verdict: False".', None),
+        ("Verdict: No errors were found.", 1.0),
         *((text, None) for text in ("It is true that step 1 holds, and", "The answer is not true or false")),
         *((text, None) for text in ("Verdict: Truely", "Verdict: unclear", "", "Verdict:")),
     ]),
@@ -88,7 +118,10 @@ READ: list[tuple[Callable[[str], Any], list[tuple[str, Any]]]] = [
         ("The answer is yes as far as I can tell.", True),
         ("no\n\nIt says yes to some steps only.", False),
         *((text, None) for text in ("I find none of both: yes and no alike.", "yes or no", "No. Or yes")),
-        *((text, None) for text in ("Verdict: True", "yesterday, noted", "")),
+        *((text, True) for text in ("No error was found.", "The review says that the solution is correct.")),
+        *((text, False) for text in ("__No__", "Answer: **no**", "No, it does not.", "The proof is wrong.")),
+        *((text, None) for text in ("Verdict: True", "yesterday, noted", "There is no doubt about it")),
+        ("", None),
     ]),
     (summary, [  # of a review: what stands before its details, else all of it
         (f"{FLAWS}\n\nDetails:\nStep 1 holds.\nVerdict: False", FLAWS),
@@ -100,6 +133,7 @@ READ: list[tuple[Callable[[str], Any], list[tuple[str, Any]]]] = [
     (read_proof, [
         ("It is 4.\n\nSelf-assessment:\nfine\nScore: 1", ("It is 4.", 1.0)),
         ("It is 4.\n**Self-Assessment**: Score: 1/2", ("It is 4.", 0.5)),
+        ("It is 4.\n__Self-Assessment__: **Score**: 1/2", ("It is 4.", 0.5)),
         ("It is 4. Score: 1", ("It is 4. Score: 1", None)),
         ("my self-assessment of it\nScore: 1", ("my self-assessment of it\nScore: 1", None)),
         ("A\nSelf-assessment: Score: 0\nB\nSelf-assessment: Score: 1", ("A\nSelf-assessment: Score: 0\nB", 1.0)),
@@ -192,4 +226,8 @@ def test_hostile_texts_take_linear_time() -> None:
     ):
         read_proof(text)
     assert read_verdict("Verdict:" + "\n" * 2_000_000 + "x") is None
+    for text in ("The solution is " * 10**5, "no " * 10**5 + "errors", "*_" * 10**6, "<a" * 10**6):
+        read_verdict(text)
+        read_answer(text)
+        better(text)
     assert time.process_time() - began < 40
