@@ -22,7 +22,7 @@ from core.base.files import ROOT
 from core.base.terminal import say, wrapped
 
 # The ways to read answers (core/grading/text.py).
-BOXED, TEXT, LAST_NUMBER, AUTO = WAYS = ("boxed", "text", "number", "auto")
+BOXED, TEXT, LAST_NUMBER, AUTO, WHOLE = WAYS = ("boxed", "text", "number", "auto", "whole")
 A = TypeVar("A", bound="Asking")
 C = TypeVar("C", bound="Constants")
 SWEEP = "--sweep"  # an argument of run(): constants may be lists
@@ -145,7 +145,8 @@ class Answered(Part):
     ANSWER: str = constant(
         "card",
         "form of answers that prompts ask for and grading reads: boxed, a sentence (text), the last number, a box or "
-        "else a sentence (auto), or the form in the model card (by default boxed)",
+        "else a sentence (auto), the last box of the whole output with its thinking (whole), or the form in the "
+        "model card (by default boxed)",
         choices=("card", *WAYS),
     )
 

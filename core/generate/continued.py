@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from core.constants import BOXED
 from core.generate.reply import Reply
-from core.grading.text import read
+from core.grading.text import read, text_read
 from core.types import Completion
 
 NO_THINKING = "the completion shows no thinking to continue"
@@ -24,7 +24,8 @@ def lacks_answer(completion: Completion, reading: str) -> bool:
     if not is_ended(completion) or completion.empty or completion.error or completion.forced is not None:
         return False
     way, _, answer_type = reading.rpartition(" ")
-    return read(completion.answer, way or BOXED, answer_type).answer is None
+    text = text_read(completion, completion.answer, way)
+    return read(text, way or BOXED, answer_type).answer is None
 
 
 def is_ended(completion: Completion) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from core.base.errors import UserError
 from core.grading.boxed import NOTHING, NUMBER, WORDS, canonical, clean, is_aime
 from core.grading.judge import math_equal, math_readable
-from core.grading.text import read
+from core.grading.text import read_reply
 from core.types import Ask, Completion, Grade, Graded, Population, Problem
 
 # Doubts about a wrong math answer that was compared by spelling, because it or the reference answer was not read.
@@ -155,7 +155,7 @@ def grade_answers(problem: Problem, population: Population) -> Graded:
 def _grade(problem: Problem, reply: Completion, text: str, unforced: Grade | None = None) -> Grade:
     """Grade `text`: the reply's text, or its text before a forced answer or wait. An undecided answer counts as wrong,
     with a doubt. A wrong "math" answer also has a doubt if only spellings were compared, unless both are words."""
-    found = read(text, problem.way, problem.answer_type, reply.truncated)
+    found = read_reply(problem, reply, text)
     verdict = judge(found.answer, problem.answer or "", problem.answer_type)
     doubt = found.doubt
     if found.others and len(groups([found.answer, *found.others], problem.answer_type).counts) == 1:

@@ -1,9 +1,9 @@
-r"""Read answers in the way that the constant ANSWER selects: "boxed", "text", "number" or "auto".
+r"""Read answers in the way that the constant ANSWER selects: "boxed", "text", "number", "auto" or "whole".
 
 "boxed" reads a text as boxed.py does, or else its last statement, with a doubt. "text" reads the last statement of an
 answer: a sentence such as "The answer is 42.", a line such as "#### 42", or a box. Otherwise it reads a last sentence
 such as "So she has 42 apples", with a doubt. "number" reads the last number. "auto" reads a box, or else as "text"
-does."""
+does. "whole" reads the thinking and the answer like "boxed" (read_reply)."""
 
 import re
 from collections.abc import Callable
@@ -11,11 +11,11 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 
-from core.constants import AUTO, BOXED, LAST_NUMBER
+from core.constants import AUTO, BOXED, LAST_NUMBER, WHOLE
 from core.grading.boxed import NOTHING, Extraction, box_spans, extract, is_aime, others_of, read_value
 from core.grading.final import LINE_ENDS, says_nothing
 from core.grading.units import CHANGING, unit_of
-from core.types import MAX_ANSWER_CHARS
+from core.types import MAX_ANSWER_CHARS, Completion, Problem
 
 MOST = 20  # most statements that are read, from the end of a part
 
@@ -252,7 +252,7 @@ _SPOILED = CHANGING - {
 def read(text: str, way: str = BOXED, answer_type: str = "integer", truncated: bool = False) -> Extraction:
     """Read the answer of `text` in one of WAYS. The other arguments are the arguments of boxed.extract."""
     spans, unclosed = box_spans(text)
-    is_boxed = way == BOXED or (way == AUTO and bool(spans or unclosed))
+    is_boxed = way in (BOXED, WHOLE) or (way == AUTO and bool(spans or unclosed))
     found = extract(text, answer_type, truncated) if is_boxed else Extraction(None, "no answer")
     if found.answer or found.doubt == "unreadable" or (is_boxed and (spans or unclosed)):
         return found
@@ -279,6 +279,18 @@ def read(text: str, way: str = BOXED, answer_type: str = "integer", truncated: b
     elif is_boxed:
         doubt = "unboxed"
     return Extraction(answer or None, doubt, tuple(other for other in others if other))
+
+
+def read_reply(problem: Problem, reply: Completion, text: str | None = None) -> Extraction:
+    """Read the answer of a `reply`, or of its `text` before a forced answer or wait, as the problem's `way` says.
+    The way "whole" also reads the thinking."""
+    text = text_read(reply, reply.text if text is None else text, problem.way)
+    return read(text, problem.way, problem.answer_type, reply.truncated)
+
+
+def text_read(reply: Completion, text: str, way: str) -> str:
+    """Return the text that is read for a `text` of the `reply`. Only the way "whole" adds the thinking."""
+    return f"{reply.thinking}\n\n{text}" if way == WHOLE else text
 
 
 def _last_number(text: str, answer_type: str, truncated: bool) -> tuple[list[str], str | None]:

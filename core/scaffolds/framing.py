@@ -14,7 +14,7 @@ from typing import Any
 
 from core.base.errors import UserError
 from core.base.files import DATA, read_text, storable
-from core.constants import AUTO, BOXED, A, Framed
+from core.constants import AUTO, BOXED, WHOLE, A, Framed
 from core.engines.cards import Card
 from core.problems.check import check
 from core.problems.columns import cells_of, listed, text_of, understood
@@ -44,7 +44,7 @@ def worked(row: Mapping[str, Any], way: str) -> str:
     if not (solution and answer):
         return ""
     boxed, stated = f"The final answer is \\boxed{{{answer}}}.", f"The answer is {answer}."
-    return f"{solution}\n\n{boxed if way in (BOXED, AUTO) else stated}"
+    return f"{solution}\n\n{boxed if way in (BOXED, AUTO, WHOLE) else stated}"
 
 
 @dataclass(frozen=True)

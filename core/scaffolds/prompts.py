@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from core.constants import AUTO, BOXED, LAST_NUMBER, TEXT
+from core.constants import AUTO, BOXED, LAST_NUMBER, TEXT, WHOLE
 from core.types import FORCED_ANSWER, FORCED_PROOF, Message, Problem, Wording
 
 _EITHER = re.compile(r"<([^<|>]*)\|([^<|>]*)>")
@@ -66,6 +66,7 @@ proves all that the problem asks for, without an error or a serious gap>. End wi
 FORMS = {
     BOXED: "put the final answer in \\boxed{}.",
     AUTO: "put the final answer in \\boxed{}.",
+    WHOLE: "put the final answer in \\boxed{}.",
     TEXT: 'end with a last line "The answer is …" that states the final answer.',
     LAST_NUMBER: "end with a last line that contains only the final answer, as a number.",
 }

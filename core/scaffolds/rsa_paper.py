@@ -1,13 +1,23 @@
 """RSA with the settings of its paper's code (arXiv 2509.26626, github.com/HyperPotatoNeo/RSA).
 
-Unlike 02_rsa_basic, the paper's code tells the model to try another approach if all candidates are wrong. It samples at
-temperature 1, with N = 16, K = 4 and 10 loops (step 0 and T = 9). Its prompts show whole responses with thinking. Our
-prompts have other words and leave out candidates without text. A problem takes 16 + 9 * 16 = 160 completions."""
+Unlike 02_rsa_basic, the paper's code tells the model to try another approach if all candidates are
+wrong. It samples at temperature 1, with N = 16, K = 4 and 10 loops (step 0 and T = 9). Its prompts
+show whole responses with thinking. It reads the last box of a whole response, even if the response
+was cut off in its thinking. A problem takes 16 + 9 * 16 = 160 completions.
+
+These differences are left:
+
+- Our prompts have other words. The paper's code sends the set's own prompt at step 0. So does this
+  scaffold if PROMPT names a file that contains only {problem}.
+- Candidates without text are left out. The paper's code shows them as empty.
+- Answers are equal if their values are equal. The paper's code compares normalised texts.
+- If answers tie in the vote, their mean counts. In the paper's code, the first answer counts.
+- The paper's code averages four seeds. Set RUNS=4 for that."""
 
 from dataclasses import replace
 from functools import partial
 
-from core.constants import constant
+from core.constants import WAYS, constant
 from core.scaffolds import prompts
 from core.scaffolds.rsa import RSA, RsaConstants, rsa
 
@@ -38,8 +48,9 @@ class Constants(RsaConstants):
     K: int = constant(4, "subset: number of solutions that one aggregation sees", 1, 1024)
     T: int = constant(9, "number of aggregation steps after step 0", 0, 1000)
     CARRY: str = constant("full", "part of a candidate that aggregation sees", choices=("answer", "tail", "full"))
-    MAX_TOKENS: int = constant(8192, "token cap of one completion, thinking included", 1, 1_000_000)
+    MAX_TOKENS: int = constant(32768, "token cap of one completion, thinking included", 1, 1_000_000)
     TEMPERATURE: float = constant(1.0, "sampling temperature", 0, 5)
+    ANSWER: str = constant("whole", "form of answers (whole: the last box, thinking included)", choices=("card", *WAYS))
     ANSWER_TOKENS: int = constant(0, "budget forcing: answer tokens if thinking hits the cap, or 0 for off", 0, 100_000)
 
 

@@ -9,7 +9,7 @@ from math import comb
 
 from core.constants import constant
 from core.grading.answers import groups
-from core.grading.text import read
+from core.grading.text import read_reply
 from core.scaffolds.rsa import RSA, RsaConstants, rsa
 from core.types import Population, Problem
 
@@ -40,8 +40,7 @@ def confidence(votes: int, n: int) -> float:
 
 def leading_votes(problem: Problem, population: Population) -> int:
     """Count the votes for the most frequent answer. Answers are compared as in the results, which may take seconds."""
-    completions = (member.completion for member in population)
-    answers = [read(c.text, problem.way, problem.answer_type, c.truncated).answer for c in completions]
+    answers = [read_reply(problem, member.completion).answer for member in population]
     return max(groups(answers, problem.answer_type).counts.values(), default=0)
 
 

@@ -15,7 +15,7 @@ from core import constants
 from core.base import seeds, terminal
 from core.base.errors import RunFailed
 from core.base.prices import shown as dollars
-from core.constants import BOXED, A
+from core.constants import BOXED, WHOLE, A
 from core.generate.generator import Generator
 from core.grading.answers import by_answer
 from core.report import plot, tables
@@ -154,7 +154,7 @@ class Experiment(Generic[A]):
             record = records.record(len(steps), population, graded)
             if self.figures.add(number, record, population):
                 counts = self.figures.unstated.metrics()["unstated"]
-                self.bar.write(f"note: {unstated.warning(counts, problem.way == BOXED)}")
+                self.bar.write(f"note: {unstated.warning(counts, problem.way in (BOXED, WHOLE))}")
             steps.append(json.dumps(record, ensure_ascii=True).encode())
             if time.monotonic() > self.next_save:
                 self.next_save = math.inf

@@ -15,7 +15,7 @@ from core.constants import Constants
 from core.engines import environment
 from core.generate.generator import Generator
 from core.grading.answers import Groups, groups
-from core.grading.text import read
+from core.grading.text import read_reply
 from core.scaffolds.experiment_file import of_scaffolds, scaffold_named
 from core.types import Completion, Message, Population, Problem, Sampling, Scaffold
 from labs.endpoint import chat
@@ -149,7 +149,7 @@ async def solve(asked: ChatRequest, generator: Generator, limit: int, tell: Call
 
 
 def _voted(problem: Problem, members: Sequence[Completion]) -> Groups:
-    found = [read(c.text, problem.way, problem.answer_type, c.truncated).answer for c in members]
+    found = [read_reply(problem, c).answer for c in members]
     return groups(found, problem.answer_type)
 
 

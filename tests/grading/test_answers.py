@@ -20,7 +20,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from core.base.stats import pass_at_k
-from core.constants import BOXED
+from core.constants import BOXED, WHOLE
 from core.grading import boxed
 from core.grading import judge as judge_module
 from core.grading.answers import MAX_COMPARISONS, NEUTRAL, grade_answers, groups, is_correct, is_reference, judge
@@ -392,6 +392,24 @@ def test_readable_answers_equal_themselves_and_equality_is_symmetric(one: str, o
     one, other = (clean(text, "math") or "x" for text in (one, other))
     assert judge(one, other, "math") is judge(other, one, "math")
     assert judge(f"{one} ", one, "math") is not False or not is_reference(one, "math")
+
+
+@pytest.mark.parametrize(
+    ("thinking", "answer", "finish", "boxed", "whole"),
+    [
+        ("So \\boxed{42}. But let me check", "", "length", (0.0, "truncated"), (1.0, "truncated")),
+        ("So \\boxed{42}.", "The answer is 42.", "stop", (1.0, "unboxed"), (1.0, None)),
+        ("Is it \\boxed{41}?", "It is \\boxed{42}.", "stop", (1.0, None), (1.0, "several")),
+        ("The answer is 42.", "", "stop", (0.0, "no answer"), (1.0, "unboxed")),
+    ],
+)
+def test_the_whole_output_is_read_if_it_is_asked_for(
+    thinking: str, answer: str, finish: str, boxed: tuple[float, str], whole: tuple[float, str]
+) -> None:
+    population = [Member(Completion("", 0, thinking, answer, finish_reason=finish))]
+    for way, (value, doubt) in ((BOXED, boxed), (WHOLE, whole)):
+        (grade,) = grade_answers(Problem("1", "6*7?", "42", way=way), population).grades
+        assert (grade.value, grade.doubt) == (value, doubt)
 
 
 def test_no_answer_is_wrong() -> None:

@@ -87,4 +87,5 @@ def test_the_grader_reads_as_the_problem_says() -> None:
         "text": (1.0, "implied"),
         "number": (1.0, None),
         "auto": (1.0, "implied"),
+        "whole": (0.0, "no answer"),
     }
