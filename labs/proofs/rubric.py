@@ -76,8 +76,13 @@ Give your reasons first. End with one line, "{stated} N", in which N is {which}.
 nothing below it."""
 
 STATED = "Points:"
-# Matches a whole line, with or without Markdown's signs for bold type or code. Lines after > or " do not match.
-_LINE = re.compile(r"[ \t*_`]*+points[ \t*_`]*+:[ \t*_`]*+([0-9])[ \t*_`]*+\.?[ \t*_`]*+", re.IGNORECASE)
+# Matches a whole line, with or without the signs of Markdown and TeX, such as "### **Points**: 7".
+# Lines after > or " do not match.
+_SIGNS = r"[ \t*_`$]*+"
+_LINE = re.compile(
+    rf"#*+{_SIGNS}points{_SIGNS}:{_SIGNS}(?:\\boxed\{{)?+([0-9])\}}?+{_SIGNS}\.?{_SIGNS}",
+    re.IGNORECASE,
+)
 PLACES = ("problem", "solution", "guidelines", "grading_scheme", "answer", "proof")
 NECESSARY = ("problem", "proof")
 OURS = {"guidelines": GUIDELINES, "alone": ALONE, "scheme": SCHEME}

@@ -47,7 +47,7 @@ Disagreement: yes or no
 Computational: yes or no"""
 
 COLUMNS = ("incomplete", "difficulty", "gaps", "wrong", "disagreement", "computational")
-_SIGNS = r"[ \t*_`]*+"  # white space and Markdown's signs around a word
+_SIGNS = r"[ \t*_`$#]*+"  # white space and the signs of Markdown and TeX around a word
 
 
 def read(reply: str, shown: str) -> Mapping[str, Any] | None:

@@ -89,7 +89,11 @@ def test_a_problem_that_lacks_a_place_of_the_prompt_is_refused(problem: Problem,
 
 
 @pytest.mark.parametrize(
-    "text", ["Points: 5", "All follows.\n\nPoints: 5\n", "**Points:** 5", "points : `5`.", "\tPOINTS:5 "]
+    "text",
+    [
+        *("Points: 5", "All follows.\n\nPoints: 5\n", "**Points:** 5", "points : `5`.", "\tPOINTS:5 "),
+        *("**Points**: 5", "### Points: 5", "Points: $\\boxed{5}$", "__Points__: **5**"),
+    ],
 )
 def test_the_last_line_states_them(text: str) -> None:
     assert read_points(text) == 5
