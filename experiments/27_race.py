@@ -16,7 +16,6 @@ BUDGET_IN = "tokens"  # unit: tokens, read (+ uncached prompt tokens), read_cold
 ALPHA = 0.05  # highest chance of any wrong drop, over all entries and looks
 EFFECT = 0.0  # difference in accuracy that does not matter (0.02: 2 points), or 0
 BLOCK = 8  # problems between two looks. More keep a large server busy
-PRIOR = ""  # name of an earlier comparison or race in the results folder, whose problems come first
 ENTRIES = "all"  # names of the entries to race with 12_majority, separated by commas, or "all"
 MAX_TOKENS = 16384  # token cap of one completion, thinking included
 VERIFY_TOKENS = 8192  # token cap of one verdict or review, thinking included

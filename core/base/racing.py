@@ -43,6 +43,13 @@ def intervals(differences: Array, alpha: float) -> tuple[Array, Array]:
     return lower_bounds(differences, alpha / 2), -lower_bounds(-differences, alpha / 2)
 
 
+def pair_level(alpha: float, entries: int) -> float:
+    """Divide `alpha` by the number of pairs of `entries` (Bonferroni). Intervals at this level are all right at once,
+    with a chance of at least 1 - alpha. A table compares with the leader, so the scores choose which pairs it shows.
+    Therefore all pairs count."""
+    return alpha / math.comb(entries, 2)
+
+
 @dataclass
 class Standing:
     """The state of a race. `dropped` maps the dropped entries to the number of problems before each drop. `left` are

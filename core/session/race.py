@@ -8,7 +8,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -17,7 +16,7 @@ from msgspec.json import decode
 from core.base import seeds, terminal
 from core.base.errors import UserError
 from core.base.files import results_dir, write_atomically
-from core.base.racing import Standing, intervals, race
+from core.base.racing import Standing, intervals, pair_level, race
 from core.base.stats import mean_by_problem
 from core.constants import OF_RUNS, constant, rules
 from core.grading.answers import by_answer
@@ -26,8 +25,7 @@ from core.report import plot, tables
 from core.report.budgets import bought, in_unit
 from core.report.matched import TABLE
 from core.report.table import NONE, Column, Table
-from core.results import model, read, write
-from core.results.find import found
+from core.results import model, write
 from core.results.spending import UNITS
 from core.scaffolds import experiment_file
 from core.session import session
@@ -42,7 +40,6 @@ class Constants(Compared):
     ALPHA: float = constant(0.05, "highest chance that any best entry is ever dropped", 1e-9, 0.5)
     EFFECT: float = constant(0.0, "difference in accuracy that does not matter (0.02: 2 points), or 0", 0, 0.9)
     BLOCK: int = constant(8, "problems between two looks", 1, 100_000)
-    PRIOR: str = constant("", "name of an earlier comparison or race, whose problems come first")
 
     def budgets(self) -> list[float]:
         return [self.BUDGET]
@@ -58,27 +55,17 @@ def run_race(planned: Comparison, namespace: Mapping[str, Any]) -> None:
     entries = terminal.wrapped(f"The entries are {', '.join(entry.name for entry in planned.entries)}.")
     with session.command(Constants, namespace, more_help=entries) as (name, common):
         folder = results_dir()
-        prior = found([common.PRIOR], folder) if common.PRIOR else []
         with session.open_on_problems(name, common, folder, planned, by_answer) as opened:
-            race = _Race(planned, opened.but(problems=_order(opened, prior)))
+            race = _Race(planned, opened.but(problems=_shuffled(opened)))
             print(f"\n{race.run_all()}\nresults {folder / name}\nserve   {race.serving()}")
 
 
-def _order(opened: session.Session[Constants], prior: Sequence[Path]) -> ProblemSet:
-    """Return the problems in random order, with the problems of `prior` first. Raises UserError if these differ."""
-    chosen, common = opened.problems, opened.config
-    ours, earlier = opened.server.model_info()["name"], set[tuple[str, str]]()
-    for path in prior:
-        head, problems = read.read(path)
-        if head.model["name"] != ours:
-            raise UserError(f"PRIOR={common.PRIOR:.60} has results of {head.model['name']}, not {ours}. Leave it out")
-        earlier |= {(problem.id, problem.statement) for problem in problems}
-    if earlier - {(problem.id, problem.statement) for problem in chosen.problems}:
-        raise UserError(f"PRIOR={common.PRIOR:.60} has problems that {chosen.name} lacks. Set its PROBLEMS and LIMIT")
-    order = seeds.rng(common.SEED, "race").permutation(len(chosen.problems))
-    shuffled = (chosen.problems[i] for i in order)
-    ordered = sorted(shuffled, key=lambda each: (each.id, each.statement) not in earlier)
-    return replace(chosen, name=f"{chosen.name} (shuffled)", problems=tuple(ordered))
+def _shuffled(opened: session.Session[Constants]) -> ProblemSet:
+    """Return the problems in random order, on which the guarantee rests."""
+    chosen = opened.problems
+    order = seeds.rng(opened.config.SEED, "race").permutation(len(chosen.problems))
+    problems = tuple(chosen.problems[i] for i in order)
+    return replace(chosen, name=f"{chosen.name} (shuffled)", problems=problems)
 
 
 class _Race(Matching):
@@ -164,12 +151,13 @@ class _Race(Matching):
         courses = {place: self._course(place, first) for place in places}
         rows = [self._row(place, courses[place][-1], standing) for place in places]
         shifts = [tables.shift(row["difference"], row["low"], row["high"]) for row in rows[1:]]
+        level = f"{100 - 100 * common.ALPHA:g}%"
         columns = [
             Column("entry", [row["entry"] for row in rows]),
             Column("state", [row["state"] for row in rows]),
             Column("problems", [str(row["accuracy"]["n"]) for row in rows]),
             Column("accuracy", [tables.interval(row["accuracy"]) for row in rows]),
-            Column(f"minus {self.entries[first].name}", [NONE, *shifts]),
+            Column(f"minus {self.entries[first].name} [all pairs]", [NONE, *shifts]),
             Column("tokens", [f"{row['tokens']:,.0f}" for row in rows], rank=1),
         ]
         table, width = Table("", columns), terminal.columns()
@@ -188,14 +176,14 @@ class _Race(Matching):
             f"a problem's budget is {self.meter.shown(self.budget)} {UNITS[self.meter.unit]}: the mean cost of "
             f"{common.BUDGET:g} samples on the first block. The last step within it gives the accuracy, but tokens "
             "include the step that exceeds it",
-            f"the {100 - 100 * common.ALPHA:g}% interval of a difference holds at all looks, for this pair. A drop "
-            "compares with all entries, so it may precede an interval without 0, or follow it. Accuracies have 95% "
-            "intervals for a fixed number of problems",
+            f"with a chance of {level}, the intervals of differences are right for all pairs of entries at all looks. "
+            "A drop makes one test for each entry, so it may precede an interval without 0, or follow it. Each "
+            "accuracy has a 95% interval of its own, for a fixed number of problems",
         ]
         body, looks = "\n".join(f"note: {note}" for note in notes), "\n".join(self.looks)
         write_atomically(self.folder / TABLE, f"{table.body()}\n\n{body}\n\n{looks}\n".encode())
         head = {"experiment": self.opened.name, "made": write.now(), "unit": self.meter.unit, "budget": self.budget}
-        head |= {each: getattr(common, each) for each in ("BUDGET", "ALPHA", "EFFECT", "BLOCK", "PRIOR", "SEED")}
+        head |= {each: getattr(common, each) for each in ("BUDGET", "ALPHA", "EFFECT", "BLOCK", "SEED")}
         head |= {"is_settled": standing.is_settled, "looks": self.looks, "notes": notes}
         write_atomically(self.folder / "table.jsonl", (f"{json.dumps(line)}\n".encode() for line in (head, *rows)))
         drawn = [(self.entries[place].name, courses[place][: standing.dropped.get(place)]) for place in places[1:]]
@@ -204,11 +192,13 @@ class _Race(Matching):
         return f"{table.body(width)}\n\n{terminal.wrapped(body, '  ', width)}"
 
     def _course(self, place: int, first: int) -> list[dict[str, float]]:
-        """Return an entry's mean difference from the entry `first`, with its interval, after each of its problems."""
+        """Return an entry's mean difference from the entry `first`, with its interval, after each of its problems.
+        The intervals of all pairs of entries are right at once."""
+        level = pair_level(self.common.ALPHA, len(self.entries))
         both = self.scores[:, place] - self.scores[:, first]
         differences = both[~np.isnan(both)]
         means = np.cumsum(differences) / np.arange(1, differences.size + 1)
-        ends = (each.tolist() for each in (means, *intervals(differences, self.common.ALPHA)))
+        ends = (each.tolist() for each in (means, *intervals(differences, level)))
         return [{"difference": value, "low": low, "high": high} for value, low, high in zip(*ends, strict=True)]
 
     def _row(self, place: int, difference: Mapping[str, float], standing: Standing) -> dict[str, Any]:

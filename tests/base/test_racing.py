@@ -1,11 +1,13 @@
 """Races: the confidence sequence covers, drops are rarely wrong, and a race depends on the past only."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.base.racing import Array, intervals, log_capital, lower_bounds, race
+from core.base.racing import Array, intervals, log_capital, lower_bounds, pair_level, race
 
 SCORES = st.lists(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=4, max_size=4), min_size=1, max_size=60)
 
@@ -45,6 +47,25 @@ def test_equal_entries_are_rarely_dropped_and_a_better_one_wins() -> None:
     assert np.mean([bool(each.dropped) for each in equal]) <= alpha
     better = [race(drawn(rng, 150, [0.0, 0.0, 0.7, 0.0])) for _ in range(8)]
     assert all(each.left == [2] and each.is_settled and each.looks < 100 for each in better)
+
+
+def test_intervals_of_all_pairs_are_right_at_once() -> None:
+    """Of equal entries, some pair's interval would exclude 0 far more often than alpha if each had its own level."""
+    rng, alpha, entries = np.random.default_rng(4), 0.2, 8
+    assert pair_level(alpha, 2) == alpha and pair_level(alpha, 3) == pytest.approx(alpha / 3)
+    equal = [drawn(rng, 150, [0.0] * entries) for _ in range(100)]
+
+    def wrong(level: float) -> float:
+        """Return the share of sets of scores with an interval that excludes 0."""
+
+        def excludes(differences: Array) -> bool:
+            return max(log_capital(differences).max(), log_capital(-differences).max()) >= -np.log(level / 2)
+
+        pairs = list(combinations(range(entries), 2))
+        return float(np.mean([any(excludes(s[:, i] - s[:, j]) for i, j in pairs) for s in equal]))
+
+    assert wrong(alpha) > 2 * alpha
+    assert wrong(pair_level(alpha, entries)) <= alpha
 
 
 def test_an_effect_settles_a_race_of_entries_that_hardly_differ() -> None:

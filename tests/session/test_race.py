@@ -1,4 +1,4 @@
-"""Races of scaffolds: drops, a resumed race, an earlier comparison to begin from, and what is refused."""
+"""Races of scaffolds: drops, a resumed race, requests of an earlier comparison, and refusals."""
 
 import asyncio
 import json
@@ -16,7 +16,6 @@ from core.results import read
 from core.session.equal_compute import Comparison, compare, entry
 from core.session.race import Constants, run_race
 from core.types import Ask, Member, Population, Problem
-from tests.fakes.http import answer
 from tests.fakes.server import ScriptedServer
 
 MADE = entry("12_majority", STAGE=1)
@@ -90,16 +89,36 @@ def test_a_race_drops_the_worse_and_a_stopped_race_ends_the_same(
     assert (results / "99_race.html").exists() and (results / "99_race" / "race.png").stat().st_size
 
 
-def test_a_race_begins_with_the_problems_of_an_earlier_comparison(
+def problems_asked(server: ScriptedServer, first: int) -> list[str]:
+    """Return the problems of the requests from number `first` on, in the order of their first request."""
+    asked = (json.loads(body)["messages"][-1]["content"].split(".")[0] for body in server.asked[first:])
+    return list(dict.fromkeys(asked))
+
+
+def test_a_race_reuses_the_requests_of_an_earlier_comparison(
     started: Start, server: ScriptedServer, results: Path
 ) -> None:
     started("98_all", "LIMIT=6", "BUDGETS=9")
     asked = len(server.asked)
-    started("99_race", "PRIOR=98_all", "LIMIT=10", "ALPHA=0.000001")
+    started("99_race", "LIMIT=10", "ALPHA=0.000001")
     head, *rows = lines(results)
     assert not head["is_settled"] and [row["state"] for row in rows] == ["left"] * 3
-    new = {json.loads(body)["messages"][-1]["content"].split(".")[0] for body in server.asked[asked:]}
-    assert len(new) == 4, "requests about the first six problems are in the journal"
+    assert len(problems_asked(server, asked)) == 4, "requests about the first six problems are in the journal"
+
+
+def test_a_race_takes_its_problems_in_random_order_even_if_an_earlier_run_had_the_first(
+    started: Start, server: ScriptedServer, results: Path
+) -> None:
+    """A file may be sorted by difficulty. Its first problems alone could drop the scaffold that is best on all."""
+    started("98_all", "LIMIT=10", "BUDGETS=9")
+    asked = len(server.asked)
+    started("99_race", "LIMIT=20", "ALPHA=0.000001")
+    head = lines(results)[0]
+    assert "PRIOR" not in head
+    order = [problem.id for problem in read.read(results / "99_race" / "one-seed0.json")[1]]
+    earlier = {f"p{i}" for i in range(10)}
+    assert 0 < len(earlier.intersection(order[: head["BLOCK"]])) < 10
+    assert len(problems_asked(server, asked)) == 10
 
 
 def refusal(started: Start, capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -111,17 +130,6 @@ def refusal(started: Start, capsys: pytest.CaptureFixture[str], *words: str) -> 
     return line
 
 
-def test_a_prior_of_other_problems_or_another_model_is_refused(
-    started: Start, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    started("98_all", "LIMIT=4", "BUDGETS=2")
-    asked, models = len(server.asked), {"object": "list", "data": [{"id": "larger", "object": "model"}]}
-    assert "LIMIT" in refusal(started, capsys, "PRIOR=98_all", "LIMIT=3")
-    monkeypatch.setattr(server, "get", lambda request: answer(200, models)(request))
-    assert "larger" in refusal(started, capsys, "PRIOR=98_all")
-    assert len(server.asked) == asked
-
-
-@pytest.mark.parametrize("word", ["PRIOR=nothing", "ENTRIES=12_majority", "ENTRIES=rsa", "ALPHA=0", "BUDGET=0.5"])
+@pytest.mark.parametrize("word", ["PRIOR=98_all", "ENTRIES=12_majority", "ENTRIES=rsa", "ALPHA=0", "BUDGET=0.5"])
 def test_a_race_that_cannot_be_is_refused(word: str, started: Start, capsys: pytest.CaptureFixture[str]) -> None:
     refusal(started, capsys, word)
