@@ -3,7 +3,8 @@
     bash benchmarks/run.sh coverage [--runs 400] [--seed 1]
 
 Each problem is a cluster of 8 samples, or has one vote ("votes"). The intraclass correlation of samples is 0 (they are
-independent) to 1 (all right or all wrong). Rates of success are 0.02 to 0.98. All methods get the same draws."""
+independent) to 1 (all right or all wrong). Rates of success are 0.02 to 0.98. In a further table, only 5% of the
+problems can be solved (nearly) always. All methods get the same draws."""
 
 import argparse
 import math
@@ -25,6 +26,9 @@ SETTINGS = (  # a name, success rates, and intraclass correlations
     ("0.02, 0.05, 0.98, unlike", (0.02, 0.05, 0.98), (0.3, 0.6, 1.0)),
     ("0.1, 0.3, 0.5, 0.9", (0.1, 0.3, 0.5, 0.9), (0.0, 0.1, 0.3, 0.6, 1.0)),
 )
+SOLVABLE = 0.05  # share of the problems that the model can solve in the table of few solvable problems
+OFTEN = (0.9, 1.0)  # its chances of a right sample on these problems
+ELSE = (0.0, 0.005, 0.02, 0.05)  # and its chances on all others
 LONG = 0.8  # standard deviation of the logarithm of a problem's length (for its samples: half as much)
 
 
@@ -134,11 +138,12 @@ def head(first: Sequence[str], methods: Iterable[str]) -> None:
     print(f"\n| {' | '.join([*first, *methods])} |\n|{'---|' * len(first)}{'--:|' * len(methods)}")
 
 
-def means(rng: np.random.Generator, runs: int) -> None:
-    def ours(values: Array) -> Bounds:
-        interval = stats.mean_by_problem(values)
-        return interval.low, interval.high
+def ours(values: Array) -> Bounds:
+    interval = stats.mean_by_problem(values)
+    return interval.low, interval.high
 
+
+def means(rng: np.random.Generator, runs: int) -> None:
     methods: dict[str, Callable[[Array], Bounds]] = {
         "**ours**": ours,
         "earlier": earlier_mean,
@@ -155,6 +160,27 @@ def means(rng: np.random.Generator, runs: int) -> None:
                     for method, func in methods.items():
                         tally.add(method, [func(values) for values in drawn], rate)
             print(f"| {n} | {name} | {tally.cells(methods)} |", flush=True)
+
+
+def few_solvable(rng: np.random.Generator, runs: int) -> None:
+    """Measure the coverage if a draw may contain no problem that the model can solve."""
+    methods: dict[str, Callable[[Array], Bounds]] = {
+        "**ours**": ours,
+        "without the allowance": stats._of_effective_number,
+        "earlier": earlier_mean,
+        "Student's t": lambda values: t_interval(values, 0.0, 1.0),
+        "Wilson": wilson,
+    }
+    head(("problems", "rate elsewhere"), methods)
+    for n in PROBLEMS:
+        for other in ELSE:
+            tally = Tally()
+            for often in OFTEN:
+                truth = SOLVABLE * often + (1 - SOLVABLE) * other
+                drawn = [sampled(rng, np.where(rng.random(n) < SOLVABLE, often, other)) for _ in range(runs)]
+                for method, func in methods.items():
+                    tally.add(method, [func(values) for values in drawn], truth)
+            print(f"| {n} | {other:g} | {tally.cells(methods)} |", flush=True)
 
 
 def differences(rng: np.random.Generator, runs: int) -> None:
@@ -217,12 +243,15 @@ def ratios(rng: np.random.Generator, runs: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="coverage", description="Measure the coverage and width of intervals.")
-    parser.add_argument("--runs", type=int, default=400, help="draws per setting (half for pairs, 5 times for tokens)")
+    parser.add_argument(
+        "--runs", type=int, default=400, help="draws per setting (pairs: half, few solvable and tokens: 5 times)"
+    )
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     rng = np.random.default_rng(args.seed)
     print("Cells: mean (lowest) % of draws whose interval contains the true value, then the mean width of intervals")
     means(rng, args.runs)
+    few_solvable(np.random.default_rng([args.seed, 1]), 5 * args.runs)
     differences(rng, max(1, args.runs // 2))
     ratios(rng, args.runs)
 

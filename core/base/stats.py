@@ -61,18 +61,34 @@ def mean_by_problem(values: Values) -> Estimate:
     The interval is Clopper and Pearson's for an effective number of yes-no problems (Korn and Graubard 1998, Survey
     Methodology 24). This number is n if no problem has both right and wrong samples, and higher if problems are more
     alike. If all samples are right, the interval is one-sided: 0.05**(1/n) to 1 (rule of three). If all are wrong, it
-    is mirrored. One problem or none gives 0 to 1. Raises ValueError for a value outside [0, 1]."""
+    is mirrored. One problem or none gives 0 to 1.
+
+    But the set may lack a rare kind of problem, for example the few that the model can solve. If no problem scores
+    above the highest score here, a kind that does is at most `unseen` of all problems (rule of three). It may be all
+    right. So the interval reaches at least unseen * (1 - highest score) above the mean, and mirrored below it.
+    Raises ValueError for a value outside [0, 1]."""
     means = _rates(values)
     n, mean = means.size, float(means.mean()) if means.size else math.nan
     if n < 2:
         return Estimate(mean, 0.0, 1.0, n)
+    low, high = _of_effective_number(means)
+    if 0 < mean < 1:  # otherwise the rule of three has given the interval
+        unseen = 1 - LEVEL ** (1 / n)
+        low = min(low, mean - unseen * float(means.min()))
+        high = max(high, mean + unseen * (1 - float(means.max())))
+    return Estimate(mean, low, high, n)
+
+
+def _of_effective_number(means: NDArray[np.float64]) -> tuple[float, float]:
+    """Return Clopper and Pearson's interval for the effective number of yes-no problems. There are at least two."""
+    n, mean = means.size, float(means.mean())
     most = mean * (1 - mean)  # the variance if each problem is all right or all wrong
     alike = IMAGINED * most + PART
     worth = n * (n * most + alike) / (float(((means - mean) ** 2).sum()) + alike)
     right, wrong = mean * worth, (1 - mean) * worth
     low = _beta_quantile(LEVEL if not wrong else LEVEL / 2, right, wrong + 1) if right else 0.0
     high = _beta_quantile(1 - (LEVEL if not right else LEVEL / 2), right + 1, wrong) if wrong else 1.0
-    return Estimate(mean, min(low, mean), max(high, mean), n)
+    return min(low, mean), max(high, mean)
 
 
 def paired(a: Values, b: Values) -> Paired:

@@ -59,7 +59,7 @@ def test_intervals_of_all_pairs_are_right_at_once() -> None:
         """Return the share of sets of scores with an interval that excludes 0."""
 
         def excludes(differences: Array) -> bool:
-            return max(log_capital(differences).max(), log_capital(-differences).max()) >= -np.log(level / 2)
+            return bool(max(log_capital(differences).max(), log_capital(-differences).max()) >= -np.log(level / 2))
 
         pairs = list(combinations(range(entries), 2))
         return float(np.mean([any(excludes(s[:, i] - s[:, j]) for i, j in pairs) for s in equal]))
