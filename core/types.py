@@ -216,7 +216,8 @@ class Member:
     """A candidate in a population: its completion and the indices of its `parents` in the previous population.
 
     After verification, `self_score` is in [0, 1] (None: no readable verdict) and `verdicts` contains the single
-    verdicts. `side_calls` are further completions for this candidate (verifications, selections, summaries, plans).
+    verdicts. A scaffold's own score, such as a reward model's, may be any number without verdicts. `side_calls` are
+    further completions for this candidate (verifications, selections, summaries, plans).
     `carried_over` means that an earlier population of this problem contains the candidate and counts its tokens.
     `notes` name faults that were handled, in a fixed wording ("invalid selection"). Results count the notes."""
 

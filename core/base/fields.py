@@ -10,6 +10,7 @@ Count = Annotated[int, Meta(ge=0, le=10**15)]
 Positive = Annotated[int, Meta(ge=1, le=10**15)]
 Amount = Annotated[float, Meta(ge=0, le=1e15)]
 Share = Annotated[float, Meta(ge=0, le=1)]
+Finite = Annotated[float, Meta(ge=-1e308, le=1e308)]
 _CHANGE = Meta(ge=-1, le=1, description="a difference of shares")
 Change = Annotated[int, _CHANGE] | Annotated[float, _CHANGE]  # as a float alone, too large integers become -1.0
 Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", max_length=64)]

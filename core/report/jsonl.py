@@ -110,7 +110,8 @@ def chosen(members: Sequence[MemberResult]) -> MemberResult:
 
     def rank(member: MemberResult) -> tuple[bool, float, float]:
         group = math.inf if member.group is None else member.group
-        return bool(member.error), group, -(member.self_score or 0)
+        score = -math.inf if member.self_score is None else member.self_score
+        return bool(member.error), group, -score
 
     return min(members, key=rank)
 

@@ -156,13 +156,13 @@ class RunMetrics:
             failed=sum("error" in call for call in side_calls),
             **{name: n for name in SILENT if (n := sum(name in call for call in side_calls))},
         )
-        self._add_scores(problem, [m for m in members if "verdicts" in m], "partial" in record)
+        self._add_scores(problem, [m for m in members if "score" in m], "partial" in record)
         return self.unstated.add(record, population)
 
     def _add_scores(self, problem: int, scored: Sequence[dict[str, Any]], is_partial: bool) -> None:
         if not scored:
             return
-        verdicts = [verdict for m in scored for verdict in m["verdicts"]]
+        verdicts = [verdict for m in scored for verdict in m.get("verdicts", [])]
         readable = [m for m in scored if m["score"] is not None]
         for m in readable:
             if m["correct"] is not None and not is_partial:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field, to_builtins
 
-from core.base.fields import Amount, Count, Share
+from core.base.fields import Amount, Count, Finite, Share
 from core.base.prices import Counted, Prices
 from core.types import CUT, MAX_POINTS, end_of
 
@@ -208,7 +208,7 @@ class MemberResult(CallCost, frozen=True, kw_only=True, omit_defaults=True):
     parents: list[Count]
     unforced: Reading | None = None  # the answer before a forced or elicited answer
     carried_over: bool = field(default=False, name="again")
-    self_score: Share | None = field(default=None, name="score")
+    self_score: Finite | None = field(default=None, name="score")  # verdicts give a share, other scores any number
     verdicts: list[Share | None] | None = None
     side_calls: list[CallCost] = field(default=[], name="checks")
     notes: list[str] = []

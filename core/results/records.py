@@ -1,5 +1,6 @@
 """Build the records of graded steps in the results JSON (schema 1, core/results/schema.json)."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -43,13 +44,22 @@ def _member(member: Member, grade: Grade) -> dict[str, Any]:
         record["grading"] = [_cost(call) for call in grade.side_calls]
     if member.carried_over:
         record |= {"again": True} | FREE
+    if member.self_score is not None or member.verdicts is not None:
+        record["score"] = _finite(member.self_score)
     if member.verdicts is not None:
-        record |= {"score": member.self_score, "verdicts": member.verdicts}
+        record["verdicts"] = member.verdicts
     if member.verdicts is not None or member.side_calls:
         record["checks"] = [_cost(c) for c in member.side_calls]
     if member.notes:
         record["notes"] = member.notes
     return record
+
+
+def _finite(score: float | None) -> float | None:
+    """Return a score as a number for JSON, or None if it is missing, nan or infinite. Reward models may return a number
+    of numpy or torch."""
+    number = math.nan if score is None else float(score)
+    return number if math.isfinite(number) else None
 
 
 def _reading(grade: Grade) -> dict[str, Any]:

@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import convert
 
 from core.base.errors import UserError
 from core.base.files import results_dir, write_atomically
 from core.grading import answers
 from core.grading import judge as math_verify
 from core.report import tables
-from core.results import read, warnings
+from core.results import model, read, warnings
 from core.types import Completion, Member, Problem, Stage
 from tests.fakes.model import graded_step
 from tests.helpers import documents
@@ -173,6 +175,26 @@ def test_verification_is_summed_up_and_uniform_selection_warned_of() -> None:
     run = document(graded([[partial, several]]))
     found = run["metrics"]["verification"]
     assert (found["right"], found["wrong"]) == (2, 1) and "unstated" not in run["metrics"]
+
+
+def test_a_score_without_verdicts_is_recorded_and_has_an_auc() -> None:
+    """A reward model sets `self_score` alone, to any number, possibly of numpy."""
+
+    def rewarded(answer: int, score: float) -> Member:
+        found = math(str(answer))
+        found.self_score = score
+        return found
+
+    population = [rewarded(42, np.float32(3.5)), rewarded(42, 0.25), rewarded(1, -2.0), rewarded(1, float("nan"))]
+    run = document(graded([[population, [math("42")]]]))
+    first, last = run["problems"][0]["steps"]
+    assert [m["score"] for m in first["members"]] == [3.5, 0.25, -2.0, None]
+    assert not any("verdicts" in m or "checks" in m for m in first["members"])
+    assert "score" not in last["members"][0]
+    found = run["metrics"]["verification"]
+    assert (found["auc"], found["right"], found["wrong"], found["verdicts"]) == (1.0, 2, 1, 0)
+    read_again = convert(json.loads(json.dumps(first)), model.StepResult)
+    assert [m.self_score for m in read_again.members] == [3.5, 0.25, -2.0, None]
 
 
 COST: dict[str, st.SearchStrategy[Any]] = {

@@ -122,7 +122,7 @@ function facts1(run, member, step) {
     ["ended", member.finish_reason ?? "–"],
     ["tokens", `${count(member.completion_tokens)} (prompt ${count(member.prompt_tokens)}, cached ${count(member.cached_tokens)})`],
     ["time", seconds(member.seconds)],
-    member.verdicts && ["score", member.self_score == null ? "no readable verdict" : member.self_score.toFixed(3)],
+    (member.verdicts || member.self_score != null) && ["score", member.self_score == null ? "no readable verdict" : member.self_score.toFixed(3)],
     member.unforced && ["unforced", `${member.unforced.answer ?? "no answer"} (${member.unforced.correct ? "right" : "wrong"})`],
     member.before_waits && ["before waits", member.before_waits.map((was) => `${was.answer ?? "no answer"} (${was.correct ? "right" : "wrong"})`).join(", then ")],
     member.error && ["error", member.error],
