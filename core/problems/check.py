@@ -13,10 +13,11 @@ from core.types import ANSWERS, MAX_ANSWER_CHARS, PROOF, PROOFS, Problem
 def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -> tuple[Problem, ...]:
     """Build problems from (place, row) pairs. Raises UserError for an invalid row, or if there are no rows.
 
-    A row has "problem" (text) and "answer" (number or text). "id" and "answer_type" ("integer", "math" or "proof") are
-    optional. columns.py lists all fields and their names. A row without a type asks for a proof if it has guidelines or
-    a grading scheme. If `wanted` is PROOFS, it also does so without an answer. Other rows without a type are "math".
-    If no row states "math" and every answer is a whole number from 0 to 999, they are "integer" instead.
+    A row has "problem" (text) and "answer" (number, text or a list of them). "id" and "answer_type" ("integer", "math"
+    or "proof") are optional, and other types count as none. columns.py lists all fields and their names. A row without
+    a type asks for a proof if it has guidelines or a grading scheme. If `wanted` is PROOFS, it also does so without an
+    answer. Other rows without a type are "math". If no row states "math" and every answer is a whole number from 0 to
+    999, they are "integer" instead.
 
     `wanted` is the kind that the grader accepts. With ANSWERS, every row needs an answer, unless it is a proof."""
     problems: list[Problem] = []
@@ -36,8 +37,6 @@ def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -
         is_proof = any(text_of(row.get(name)) for name in GRADED_BY) or (wanted == PROOFS and not is_answered)
         usual = PROOF if is_proof else "integer" if whole and is_answered else "math"
         answer_type = row.get("answer_type", usual)
-        if answer_type not in ("integer", "math", PROOF):
-            raise UserError(f'{where} has "answer_type" {answer_type!r:.80}, not "integer" (0-999), "math" or "proof"')
         answer = _answer(where, columns, row, answer_type, is_needed=wanted == ANSWERS and answer_type != PROOF)
         id_ = row.get("id", number)
         if isinstance(id_, bool) or not isinstance(id_, (int, str)) or not _is_text(str(id_)):
@@ -61,7 +60,7 @@ def _answer(where: str, columns: dict[str, Any], row: dict[str, Any], answer_typ
         return None
     if isinstance(answer, bool) or not isinstance(answer, (int, float, str)) or not _is_text(str(answer)):
         raise UserError(
-            f"{where} needs {listed('answer')}, a number or UTF-8 text. In a solution it follows ####. "
+            f"{where} needs {listed('answer')}, a number, UTF-8 text or a list of them. In a solution it follows ####. "
             f"Its fields: {names_in(columns, 8)}"
         )
     answer = str(answer).strip()

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from core.types import PROOF
+
 # This project's name of a column, and all accepted names. The first of these names that a row has counts. Case, blanks
 # and hyphens do not matter ("Problem ID" is problem_id). A dot separates a column from a field inside it.
 NAMES = {
@@ -25,11 +27,13 @@ NAMES = {
     "points": ("points", "human_points", "expert_rating", "human_score"),
     "writer": ("writer", "generator", "model_name"),
 }
+TYPES = ("integer", "math", PROOF)  # the values of "answer_type". Data sets also have others, such as "Numerical"
 GRADED_BY = ("guidelines", "grading_scheme")  # a row with one of these and without a type asks for a proof
 
 
 def understood(row: dict[str, Any]) -> dict[str, Any]:
-    """Return `row`'s statement, final answer and other fields by our names. Only "problem" and "answer" may be None."""
+    """Return `row`'s statement, final answer and other fields by our names. Only "problem" and "answer" may be None.
+    A type that is not in TYPES is omitted."""
     cells = cells_of(row) | {name: cell for name, cell in row.items() if name == plain_name(name)}  # exact names first
     for outer, cell in list(cells.items()):
         if isinstance(cell, Mapping):
@@ -44,6 +48,9 @@ def understood(row: dict[str, Any]) -> dict[str, Any]:
         found["problem"] = _statement(found["problem"], cells.get("body") if is_question else None)
     if "answer" in found:
         found["answer"] = _final(found["answer"])
+    if "answer_type" in found:
+        stated = str(found.pop("answer_type")).strip().lower()
+        found |= {"answer_type": stated} if stated in TYPES else {}
     return found
 
 
@@ -90,7 +97,10 @@ def text_of(cell: Any) -> str:
 
 def _final(answer: Any) -> Any:
     """Return the final answer of GSM8K's solutions ("#### 1,234" is 1234), and 35 for 35.0. Other answers stay. A
-    solution with calculations such as <<2*3=6>>, but without "####", becomes None."""
+    solution with calculations such as <<2*3=6>>, but without "####", becomes None. A list of one is its item, as in
+    OlympiadBench. A list of several is one answer with several values ("2, 5, 11")."""
+    if isinstance(answer, (list, tuple)):
+        return _of_list([_final(item) for item in answer])
     if isinstance(answer, float) and answer.is_integer():
         return int(answer)
     if not isinstance(answer, str):
@@ -100,6 +110,15 @@ def _final(answer: Any) -> Any:
     if re.search("<<[^<>]*=[^<>]*>>", answer):
         return None
     return answer.strip()[:-2] if re.fullmatch(r"\s*-?[0-9]+\.0\s*", answer) else answer
+
+
+def _of_list(items: list[Any]) -> Any:
+    """Return the only item, or the texts of all items with commas between them. The result is None for an empty list,
+    and for one with an item that is no number or text."""
+    if len(items) == 1:
+        return items[0]
+    texts = [text_of(item) for item in items if not isinstance(item, Mapping)]
+    return ", ".join(texts) if all(texts) and len(texts) == len(items) else None
 
 
 def _statement(problem: Any, body: Any = None) -> Any:

@@ -117,6 +117,40 @@ def test_a_file_in_the_layout_of_verl_is_read(tmp_path: Path) -> None:
         sets.load(str(parquet(tmp_path / "test.parquet", [row])))
 
 
+def test_olympiadbench_is_read_as_it_is_published(tmp_path: Path) -> None:
+    """Invented rows of its shape. `final_answer` is a list, and `answer_type` has values of its own."""
+    shape = {"solution": ["It is so."], "context": None, "unit": None, "error": None, "question_type": "Open-ended"}
+    answers: list[tuple[list[Any], bool, str]] = [
+        (["5"], False, "Numerical"),
+        (["2", "5", "11"], True, "Numerical"),
+        (["$\\frac{1}{2}$", "$3$"], True, "Expression"),
+        (["(1,2)", "(3,4)"], True, "Tuple"),
+        (["2, 5"], True, "Numerical"),
+        ([7], False, "Numerical"),
+        ([2, 0.5], True, "Numerical"),
+    ]
+    rows = [
+        shape | {"id": i, "question": "x?", "final_answer": answer, "is_multiple_answer": several, "answer_type": kind}
+        for i, (answer, several, kind) in enumerate(answers)
+    ]
+    (tmp_path / "maths.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    found = sets.load(str(tmp_path / "maths.jsonl")).problems
+    expected = ["5", "2, 5, 11", "$\\frac{1}{2}$, $3$", "(1,2), (3,4)", "2, 5", "7", "2, 0.5"]
+    assert [problem.answer for problem in found] == expected
+    assert {problem.answer_type for problem in found} == {"math"}
+    assert is_correct("11, 2, 5", found[1].answer or "", "math") and not is_correct(
+        "2, 5", found[1].answer or "", "math"
+    )
+    assert is_correct("3, 0.5", found[2].answer or "", "math") and is_correct(
+        "(3,4), (1,2)", found[3].answer or "", "math"
+    )
+    assert sets.load(str(parquet(tmp_path / "maths.parquet", rows[:5]))).problems[1].answer == "2, 5, 11"
+    for wrong in ([], [None], ["5", None], [{"value": 5}, "6"], ["5", ""]):
+        (tmp_path / "wrong.jsonl").write_text(json.dumps(rows[0] | {"final_answer": wrong}))
+        with pytest.raises(UserError, match="final_answer"):
+            sets.load(str(tmp_path / "wrong.jsonl"))
+
+
 def test_gsm8k_and_svamp_are_read_as_they_are_published(tmp_path: Path) -> None:
     """Invented rows of their shapes."""
     gsm8k = [

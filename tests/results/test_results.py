@@ -180,7 +180,7 @@ def test_verification_is_summed_up_and_uniform_selection_warned_of() -> None:
 def test_a_score_without_verdicts_is_recorded_and_has_an_auc() -> None:
     """A reward model sets `self_score` alone, to any number, possibly of numpy."""
 
-    def rewarded(answer: int, score: float) -> Member:
+    def rewarded(answer: int, score: Any) -> Member:
         found = math(str(answer))
         found.self_score = score
         return found
