@@ -152,11 +152,15 @@ install() {
 # Only one process at a time may set up this checkout. In a fresh clone, run.sh and start_server.sh may start together.
 if command -v flock >/dev/null; then
   exec 9>.venv.lock
-  flock --nonblock 9 || {
+  locked=0
+  flock --nonblock 9 || locked=$?  # 1 if another process has the lock. Other numbers: the file system has no locks
+  if [ "$locked" -eq 1 ]; then
     say "another terminal is setting up this checkout. Waiting for it …"
     until flock --wait 30 9; do say "still waiting: $SECONDS s so far …"; done
     if is_set_up; then sleep 5; fi  # let the other terminal go first, because the later of two runs of one experiment is refused
-  }
+  elif [ "$locked" -ne 0 ]; then
+    say "warning: this file system has no locks. Do not set up this checkout in two terminals at once"
+  fi
 fi
 
 # room GB WHAT [FOLDER]: ends the script if FOLDER's disk (default: the checkout's) has less than GB of free space. The message

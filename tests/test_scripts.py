@@ -83,6 +83,15 @@ def test_a_full_disk_is_reported_before_anything_is_installed(clone: Path) -> No
     assert done.returncode == 2 and "only 1 GB" in done.stderr and "setting up" not in done.stderr
 
 
+def test_a_file_system_without_locks_is_no_second_terminal(clone: Path) -> None:
+    """flock ends with 71 for ENOLCK, as on Lustre or some NFS. Only 1 means that another process has the lock."""
+    (clone / "flock").write_text("#!/bin/sh\necho 'flock: 9: No locks available' >&2; exit 71\n")
+    (clone / "flock").chmod(0o755)
+    done = bash(clone, "setup.sh", "harness", PATH=f"{clone}:{os.environ['PATH']}")
+    assert "warning: " in done.stderr and "another terminal" not in done.stderr
+    assert done.returncode == 2 and "setting up .venv" in done.stderr
+
+
 @pytest.mark.skipif(not shutil.which("flock"), reason="no flock here")
 def test_a_second_terminal_waits_and_shows_it(clone: Path) -> None:
     holding = ["flock", ".venv.lock", "sh", "-c", "echo held; read line"]
