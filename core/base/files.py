@@ -52,11 +52,14 @@ def can_write(folder: Path) -> bool:
 
 def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
     """Replace the file `path` by `content` (bytes, or parts to be joined). A failure keeps the old file. After a crash
-    or power cut, the file is the old or the new one. Only one process at a time may write a path. Raises UserError."""
+    or power cut, the file is the old or the new one. Only one process at a time may write a path. Raises UserError.
+    If `path` is a link, the file replaces the link. The linked file stays the same."""
     draft = _draft(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)  # the folder may have been removed since the run began
-        with open(draft, "wb") as file:
+        if draft.is_symlink():
+            draft.unlink()
+        with open(draft, "wb", opener=open_own) as file:
             file.writelines([content] if isinstance(content, bytes) else content)
             file.flush()
             os.fsync(file.fileno())
@@ -118,10 +121,16 @@ def _flush(path: Path) -> None:
         os.close(opened)
 
 
+def open_own(path: Path | str, flags: int, mode: int = 0o666) -> int:
+    """Open one of our own files, and return its file descriptor. It is an `opener` for open(). Raises OSError (ELOOP)
+    if `path` is a link, because a link in a shared folder could lead to any file of the user."""
+    return os.open(path, flags | os.O_NOFOLLOW, mode)
+
+
 def open_log(path: Path) -> TextIO:
     """Open a log for appending. Only the owner can read a new log, because servers may print keys. Raises UserError."""
     try:
-        return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w", encoding="utf-8")
+        return open(open_own(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w", encoding="utf-8")
     except OSError as error:
         raise trouble(path, error, NOTHING_LOST) from None
 
@@ -140,6 +149,8 @@ def trouble(path: Path, error: OSError, kept: str) -> UserError:
     """Return the error for the user if `path` cannot be written. `kept` says which work is kept or lost."""
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     why = "the disk is full. Free some space" if is_full else f"writing failed ({error.strerror}). Remove the cause"
+    if error.errno == errno.ELOOP:  # from open_own
+        why = "this file is a link, which a run does not follow. Put the file itself there, or remove the link"
     return UserError(f"{path}: {why}, and run the same command again ({kept})")
 
 

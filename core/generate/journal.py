@@ -7,18 +7,21 @@ its folder, so RSA reuses the baseline's samples as step 0. If several journals 
 has priority, then the last file by name.
 
 A line is written when its completion arrives, and then survives kill -9. Every SYNC_SECONDS the lines are forced to the
-disk. If a line is incomplete, has a wrong checksum or is no completion of this version, its request is sent again. The
-checksum ends the line and covers all bytes before it, so checking a line needs no parsing. Only the records' keys and
-offsets are kept in memory.
+disk. If the file is moved or removed during a run, the run writes all lines again. If a line is incomplete, has a wrong
+checksum or is no completion of this version, its request is sent again. The checksum ends the line and covers all bytes
+before it, so checking a line needs no parsing. Only the records' keys and offsets are kept in memory.
 
 If prices are known, lines may have a field "paid", in dollars (core/generate/budget.py). Before a request, a line
 without a record reserves its highest possible cost. A later line gives back the rest as a negative amount."""
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
 import re
+import shutil
+import sys
 import time
 import zlib
 from collections.abc import Sequence
@@ -28,11 +31,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from core.base import terminal
 from core.base.errors import UserError
-from core.base.files import trouble
+from core.base.files import NOTHING_LOST, open_own, trouble
 from core.types import Completion, Message
 
 SYNC_SECONDS = 2.0
+_MOVED = "the records are in the journal that was moved, or lost with a removed one"
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND
 
 _BEGINNING = re.compile(rb'\{"key":"([0-9a-f]{32})","completion":\{')
 _END = b',"crc":"%08x"}\n'
@@ -141,7 +147,8 @@ class Archive:
 
 class Journal(Archive):
     """The journal in the file `path`, which also looks up records in the folder's other journals. Use it as a context
-    manager. Only one process at a time may write to it. If `is_private`, only its owner may read a new file."""
+    manager. Only one process at a time may write to it. A lock ensures this, if the file system has locks. If
+    `is_private`, only its owner may read a new file."""
 
     def __init__(self, path: Path, is_private: bool = False) -> None:
         super().__init__(path.parent, path.stem)
@@ -151,19 +158,22 @@ class Journal(Archive):
     def __enter__(self) -> Self:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, self._mode)
+            self._fd = open_own(self.path, _FLAGS, self._mode)
         except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise trouble(self.path, error, NOTHING_LOST) from None
             raise UserError(
                 f"cannot write {self.path} ({error.strerror}). Make its folder writable, or set another RESULTS_DIR"
             ) from None
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            unlocked = _lock(self._fd, self.path)
+        except UserError:
             os.close(self._fd)
-            raise UserError(
-                f"another run is writing {self.path}. Wait for that run, stop it, or set another RESULTS_DIR for this "
-                "run (in Python: another name)"
-            ) from None
+            raise
+        if unlocked:
+            warning = f"warning: {self.path} can't be locked, because the file system has no locks "
+            advice = f"({unlocked.strerror}). Do not start a run a second time while it runs"
+            terminal.say(warning + advice, sys.stderr)
         super().__enter__()
         self._own = self._files[self.path]
         self.damaged = self._own.damaged  # numbers of unreadable lines, whose requests are sent again
@@ -174,9 +184,12 @@ class Journal(Archive):
 
     def __exit__(self, *_: object) -> None:
         self._disk.shutdown()
-        with suppress(OSError):
-            os.fsync(self._fd)
-        os.close(self._fd)
+        try:
+            self._stay()
+        finally:
+            with suppress(OSError):
+                os.fsync(self._fd)
+            os.close(self._fd)
 
     def put(self, completion: Completion, messages: Sequence[Message], paid: float = 0.0) -> None:
         """Append a completion's record. `paid` is a payment in dollars for its request. A negative payment gives money
@@ -199,6 +212,7 @@ class Journal(Archive):
         paid = round(paid, 12)
         head = json.dumps(record | ({"paid": paid} if paid else {}), ensure_ascii=True, separators=(",", ":"))[:-1]
         line = head.encode() + _END % zlib.crc32(head.encode())
+        self._stay()
         try:
             view = memoryview(line)
             while view:
@@ -212,9 +226,64 @@ class Journal(Archive):
         self._own.end += len(line)
         self._own.paid += paid
 
+    def _stay(self) -> None:
+        """Write the file again if it was moved or removed since the last line. Raises UserError if that fails, or if
+        another file has its name. In this case all lines are saved under a new name."""
+        try:
+            opened = os.fstat(self._fd)
+            there = os.stat(self.path, follow_symlinks=False)
+        except FileNotFoundError:
+            self._write_again(self.path)
+            note = f"note: {self.path} was moved or removed during the run. The run has written it again"
+            terminal.say(note, sys.stderr)
+            return
+        except OSError as error:
+            raise trouble(self.path, error, _MOVED) from None
+        if os.path.samestat(opened, there):
+            return
+        place = self.path
+        self._write_again(place.with_name(f"{place.stem}.{time.time_ns()}.jsonl"))
+        raise UserError(
+            f"another file has replaced {place} during the run. This run's records are saved in {self.path}, and runs "
+            "in this folder read both files. Run the same command again"
+        )
+
+    def _write_again(self, path: Path) -> None:
+        """Copy all lines from the open file to a new file `path`, and write to this file from now on."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            new = open_own(path, _FLAGS | os.O_EXCL, self._mode)
+            try:
+                _lock(new, path)
+                with open(self._fd, "rb", closefd=False) as old, open(new, "wb", closefd=False) as copy:
+                    old.seek(0)
+                    shutil.copyfileobj(old, copy)
+                os.fsync(new)
+                os.dup2(new, self._fd, inheritable=False)
+            finally:
+                os.close(new)
+        except OSError as error:
+            raise trouble(path, error, _MOVED) from None
+        self.path = path
+
     def is_earlier(self, key: str) -> bool:
         """Return whether the record of `key` is older than this session, or in another journal."""
         return self._own.places.get(int(key, 16), -1) < self._first_new
+
+
+def _lock(file: int, path: Path) -> OSError | None:
+    """Take the lock of an open journal until it is closed. Return the error if the file system has no locks, as on some
+    network volumes. Raises UserError if another process holds the lock."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UserError(
+            f"another run is writing {path}. Wait for that run, stop it, or set another RESULTS_DIR for this run (in "
+            "Python: another name)"
+        ) from None
+    except OSError as error:
+        return error
+    return None
 
 
 def _key(line: bytes) -> int | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from core.base.files import trouble
+from core.base.files import open_own, trouble
 from core.generate.journal import Archive
 from core.results.model import ProblemResult
 from core.types import Completion, Message
@@ -130,6 +130,7 @@ class Parts:
         path = self._folder / f"{id}.js"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(f'part("{id}","{text}")\n')
+            with open(path, "w", encoding="ascii", opener=open_own) as file:
+                file.write(f'part("{id}","{text}")\n')
         except OSError as error:
             raise trouble(path, error, "the results are complete") from None

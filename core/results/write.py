@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import UserError
-from core.base.files import remove, write_atomically
+from core.base.files import make_folder, remove, write_atomically
 from core.results import read
 from core.results.find import within
 from core.types import Problem
@@ -78,7 +78,7 @@ def own_folder(folder: Path, names: Collection[str], model: str, problems: str) 
     if others:
         kept = put_aside(folder)
         print(f"note: {folder} had other runs, another model or other problems. The folder is now {kept}")
-    folder.mkdir(exist_ok=True)
+    make_folder(folder)
 
 
 def _dump(document: dict[str, Any], rows: Iterable[bytes]) -> Iterator[bytes]:

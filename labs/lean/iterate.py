@@ -19,7 +19,7 @@ from typing import Any
 
 from core.base import seeds, terminal
 from core.base.errors import UserError
-from core.base.files import make_folder
+from core.base.files import make_folder, open_own
 from core.constants import identity
 from core.engines.server import Server
 from core.generate.journal import content_key
@@ -120,7 +120,7 @@ class Iterations:
     def say(self, text: str) -> None:
         """Print a line, and add it to the iteration's log."""
         terminal.say(text)
-        with open(self.own(self.number) / LOG, "a", encoding="utf-8") as log:
+        with open(self.own(self.number) / LOG, "a", encoding="utf-8", opener=open_own) as log:
             log.write(f"{text}\n")
 
     def own(self, number: int) -> Path:

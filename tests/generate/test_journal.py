@@ -1,5 +1,8 @@
 """The journal: finished completions come back, and damage costs only the damaged record."""
 
+import errno
+import os
+import shutil
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -131,6 +134,91 @@ def test_two_runs_on_one_journal_are_refused(tmp_path: Path) -> None:
     with Journal(tmp_path / "a.jsonl"), pytest.raises(UserError, match="a.jsonl"), Journal(tmp_path / "a.jsonl"):
         pass
     fill(tmp_path / "a.jsonl", 1)  # free again once the first has ended
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EIO])
+def test_a_file_system_without_locks_is_warned_of(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As on Lustre or some NFS."""
+    error = OSError(number, os.strerror(number))
+    monkeypatch.setattr("fcntl.flock", Mock(side_effect=error))
+    got = fill(tmp_path / "a.jsonl", 2)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("warning: ") and os.strerror(number) in line and "a.jsonl" in line
+    with Journal(tmp_path / "a.jsonl") as journal:
+        assert journal.get(content_key(1)) == got[1]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_link_in_the_place_of_a_journal_is_not_followed(is_there: bool, tmp_path: Path) -> None:
+    outside, path = tmp_path / "outside", tmp_path / "journal" / "a.jsonl"
+    path.parent.mkdir()
+    if is_there:
+        outside.write_text("no line of ours")
+    path.symlink_to(outside)
+    with pytest.raises(UserError, match="link"), Journal(path):
+        pass
+    assert outside.exists() == is_there and (not is_there or outside.read_text() == "no line of ours")
+
+
+def test_a_results_folder_behind_a_link_is_written(tmp_path: Path) -> None:
+    """RESULTS_DIR may be a link to another disk."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "results").symlink_to(tmp_path / "disk")
+    fill(tmp_path / "results" / "journal" / "a.jsonl", 2)
+    assert len((tmp_path / "disk" / "journal" / "a.jsonl").read_bytes().splitlines()) == 2
+
+
+@pytest.mark.parametrize("how", ["moved", "removed", "folder moved", "folder removed"])
+@pytest.mark.parametrize("is_last", [False, True])
+def test_a_journal_that_is_moved_or_removed_during_the_run_is_written_again(
+    how: str, is_last: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the latest at the end of the run, if no completion follows."""
+    path = tmp_path / "journal" / "a.jsonl"
+    got = [Completion(content_key(i), i, answer=f"{i}") for i in range(4)]
+    with Journal(path) as journal:
+        for completion in got[:2]:
+            journal.put(completion, [])
+        if how == "moved":
+            path.rename(tmp_path / "elsewhere.jsonl")
+        elif how == "removed":
+            path.unlink()
+        elif how == "folder moved":
+            path.parent.rename(tmp_path / "elsewhere")
+        else:
+            shutil.rmtree(path.parent)
+        for completion in [] if is_last else got[2:]:
+            journal.put(completion, [])
+        if not is_last:
+            assert [journal.get(each.key) for each in got] == got
+            with pytest.raises(UserError, match="another run"), Journal(path):
+                pass
+    assert capsys.readouterr().err.count("note: ") == 1
+    with Journal(path) as journal:
+        kept = got[:2] if is_last else got
+        assert [journal.get(each.key) for each in kept] == kept and len(journal) == len(kept)
+        assert not journal.damaged
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_a_journal_that_another_file_replaces_ends_the_run_and_its_records_are_kept(
+    is_last: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "journal" / "a.jsonl"
+    fill(tmp_path / "a.jsonl", 1)
+    got = [Completion(content_key(i), i, answer=f"{i}") for i in range(3)]
+    with pytest.raises(UserError, match="replaced"), Journal(path) as journal:
+        for completion in got[:2]:
+            journal.put(completion, [])
+        os.replace(tmp_path / "a.jsonl", path)
+        if not is_last:
+            journal.put(got[2], [])
+    assert len(path.read_bytes().splitlines()) == 1
+    with Journal(path) as journal:
+        assert [journal.get(each.key) for each in got[1:]] == [got[1], None]
+    assert len(list(path.parent.iterdir())) == 2
 
 
 def test_an_error_while_lines_are_forced_to_the_disk_ends_the_run(

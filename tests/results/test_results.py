@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import convert
 
 from core.base.errors import UserError
-from core.base.files import results_dir, write_atomically
+from core.base.files import open_log, results_dir, write_atomically
 from core.grading import answers
 from core.grading import judge as math_verify
 from core.report import tables
@@ -175,6 +175,26 @@ def test_verification_is_summed_up_and_uniform_selection_warned_of() -> None:
     run = document(graded([[partial, several]]))
     found = run["metrics"]["verification"]
     assert (found["right"], found["wrong"]) == (2, 1) and "unstated" not in run["metrics"]
+
+
+def test_links_among_the_results_are_not_followed(tmp_path: Path) -> None:
+    outside, results = tmp_path / "outside", tmp_path / "results"
+    outside.write_text("kept")
+    results.mkdir()
+    for name in ("a.json", ".a.json.new", ".b.json.new", "log"):
+        (results / name).symlink_to(outside)
+    (results / "b.json").symlink_to(tmp_path / "missing")
+    for name in ("a.json", "b.json"):
+        write_atomically(results / name, b"new")
+        assert (results / name).read_bytes() == b"new" and not (results / name).is_symlink()
+    with pytest.raises(UserError, match="link"):
+        open_log(results / "log")
+    assert outside.read_text() == "kept" and not (tmp_path / "missing").exists()
+    (tmp_path / "linked").symlink_to(results)  # a folder may be a link to another disk
+    write_atomically(tmp_path / "linked" / "c.json", b"new")
+    with open_log(tmp_path / "linked" / "new.log") as log:
+        log.write("a line")
+    assert (results / "c.json").read_bytes() == b"new" and (results / "new.log").read_text() == "a line"
 
 
 def test_a_score_without_verdicts_is_recorded_and_has_an_auc() -> None:
