@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 from core.base.errors import UserError, one_line
+from core.base.thinking import TAG, is_open
 from core.engines.cards import NONE, Card
 from core.types import Message
 
@@ -23,7 +24,6 @@ UNKNOWN_LIMIT = 16  # requests in flight if a server does not report a limit
 CANNOT = "the model's card says that its server can't continue a message"
 MARK = "What is 6 times 7?"  # a message that shows how a chat template renders messages, and how a model answers
 
-TAG = re.compile(r"</?think>")
 _BY_CONTENT = re.compile(r"@([0-9a-f]{12})$")
 _DIGEST = re.compile(r"[0-9a-f]{16}")  # a digest of weights on this machine (identity.py) or from Ollama
 
@@ -175,7 +175,7 @@ class Server:
     @property
     def thinking(self) -> bool | None:
         """The state after `tail`: True inside thinking, False outside, None if unknown."""
-        return None if self.tail is None else self.tail.rfind("<think>") > self.tail.rfind("</think>")
+        return None if self.tail is None else is_open(self.tail)
 
     @property
     def cannot_continue(self) -> str:

@@ -9,6 +9,7 @@ of zero-shot chain of thought (Kojima et al. 2022, arXiv 2205.11916). If the run
 
 from dataclasses import replace
 
+from core.base.thinking import is_closed
 from core.constants import BOXED
 from core.generate.reply import Reply
 from core.grading.text import read, text_read
@@ -37,7 +38,7 @@ def whole(reply: Reply, thinking: str) -> tuple[str, str]:
     """Return the content and the reasoning of a reply, completed with the `thinking` that the reply continues."""
     if reply.reasoning:  # llama.cpp repeats all thinking in replies that are not streamed
         return reply.content, reply.reasoning if reply.reasoning.startswith(thinking) else thinking + reply.reasoning
-    if "</think>" in reply.content or reply.finish_reason == "length":  # a server that does not separate thinking
+    if is_closed(reply.content) or reply.finish_reason == "length":  # a server that does not separate thinking
         return thinking + reply.content, ""
     return reply.content, thinking  # the model closed the thinking at once
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from core.base import terminal
 from core.base.errors import UserError, one_line
+from core.base.thinking import TAGS, has_tag, split_thinking, written_tags
 from core.engines.cards import REFUSED
 from core.engines.server import Server, ending, untagged
 from core.generate import continued
@@ -30,26 +31,6 @@ NEW_TURN = "the server began a new message instead of continuing the opened answ
 UNKNOWN = "it is unknown whether this server can continue a message (if it can, set continues = true in its card)"
 
 DEFAULTS = vars(Sampling())  # a journal key omits the fields that have these values
-
-
-def split_thinking(content: str, reasoning: str | None, cut_while_thinking: bool = False) -> tuple[str, str]:
-    """Return the thinking and the answer of a message.
-
-    `reasoning` is the server's reasoning field. A server that does not separate thinking leaves the tags in `content`.
-    Other servers may leak the end of the thinking into `content`. If `cut_while_thinking` and there is no reasoning,
-    content without tags is thinking: the chat template opened the tag, and the token cap stopped the model."""
-    thinking = reasoning or ""
-    if "</think>" in content:
-        head, content = content.split("</think>", 1)
-        head = head.replace("<think>", "", 1)
-        if head.strip() != thinking.strip():  # some servers send the thinking in both fields
-            thinking += head
-        return thinking.strip(), content.strip()
-    if content.lstrip().startswith("<think>"):
-        return (thinking + content.replace("<think>", "", 1)).strip(), ""
-    if cut_while_thinking and not reasoning:
-        return content.strip(), ""
-    return thinking.strip(), content.strip()
 
 
 class Unable(Failure):
@@ -177,7 +158,7 @@ class Generator:
         body = self._body(messages, seed, sampling)
         reply = await self.asker(body, hold, most, later)
         completion = self._read(reply, seed, sampling, self._is_cut_thinking(reply, sampling))
-        return await self._forced(completion, messages, sampling, hold)
+        return await self._forced(completion, messages, sampling, hold, written_tags(reply.content))
 
     def _body(self, messages: Messages, seed: int, sampling: Sampling) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -231,21 +212,24 @@ class Generator:
     def _is_cut_thinking(self, reply: Reply, sampling: Sampling) -> bool:
         """Return whether a truncated reply is thinking without tags, because the chat template opened the tag.
         The server's card decides this, or else its chat template."""
-        is_plain = reply.finish_reason == "length" and not reply.reasoning and "think>" not in reply.content
+        is_plain = reply.finish_reason == "length" and not reply.reasoning and not has_tag(reply.content)
         if not is_plain or sampling.opening:
             return False
         form = self.server.card.thinking
         return form == "tags" if form else self.server.thinking is True
 
-    async def _forced(self, cut: Completion, messages: Messages, sampling: Sampling, hold: Hold) -> Completion:
-        """Close thinking that hit the token cap, and request the answer (budget forcing, s1, arXiv 2501.19393). A
-        failure leaves `cut` unforced, with the doubt "truncated". Return other completions unchanged."""
+    async def _forced(
+        self, cut: Completion, messages: Messages, sampling: Sampling, hold: Hold, tags: tuple[str, str] = TAGS
+    ) -> Completion:
+        """Close thinking that hit the token cap, and request the answer (budget forcing, s1, arXiv
+        2501.19393). `tags` are the tags around the model's thinking. A failure leaves `cut`
+        unforced, with the doubt "truncated". Return other completions unchanged."""
         if sampling.opening or not sampling.answer_tokens or cut.answer or not cut.truncated:
             return cut
         if why := self.server.cannot_continue:
             return replace(cut, not_forced=why)
         try:
-            return await self._answered(cut, messages, sampling, hold) if cut.thinking else cut
+            return await self._answered(cut, messages, sampling, hold, tags) if cut.thinking else cut
         except Failure as failure:
             return replace(cut, not_forced=_reason(failure))
 
@@ -259,9 +243,12 @@ class Generator:
         asked = replace(sampling, answer_opening=opening, answer_tokens=sampling.elicited_tokens)
         return await self._answered(before, messages, asked, hold)
 
-    async def _answered(self, before: Completion, messages: Messages, sampling: Sampling, hold: Hold) -> Completion:
-        """Close the thinking of `before`, and request at most `answer_tokens` tokens after `answer_opening`. If not all
-        of the thinking fits the server's context, only its end is sent. Raises Failure."""
+    async def _answered(
+        self, before: Completion, messages: Messages, sampling: Sampling, hold: Hold, tags: tuple[str, str] = TAGS
+    ) -> Completion:
+        """Close the thinking of `before` with `tags`, and request at most `answer_tokens` tokens
+        after `answer_opening`. If not all of the thinking fits the server's context, only its end
+        is sent. Raises Failure."""
         thinking, opening = before.thinking, sampling.answer_opening
         if self.server.context:
             characters = sum(len(message["content"]) for message in messages)
@@ -272,7 +259,7 @@ class Generator:
                 kept = len(thinking + before.answer) * max(room, 0) // spent - len(before.answer)
                 thinking = thinking[-max(1, kept) :]
         body = self._body(messages, before.seed, replace(sampling, max_tokens=sampling.answer_tokens))
-        body |= self.server.dialect.closed(self.server, messages, thinking, opening)
+        body |= _retagged(self.server.dialect.closed(self.server, messages, thinking, opening), tags)
         if not thinking and not self.server.thinking:  # without thinking, tags would confuse the model
             body |= ending(messages, opening)
         reply = await self.asker(body, hold, self._forced_most(hold, messages, sampling))
@@ -326,6 +313,16 @@ class Generator:
         if is_overflow:
             return f"context overflow: {error}"
         return f"filtered: {error}" if error.is_filtered else error.words
+
+
+def _retagged(fields: dict[str, Any], tags: tuple[str, str]) -> dict[str, Any]:
+    """Return the `fields` of a request (Dialect.closed) with a model's own `tags` around the
+    thinking."""
+    *before, last = fields["messages"]
+    content = last["content"]
+    for usual, own in zip(TAGS, tags, strict=True):
+        content = content.replace(usual, own, 1)
+    return fields | {"messages": [*before, last | {"content": content}]}
 
 
 def _reason(failure: Failure) -> str:

@@ -4,8 +4,8 @@ in `input`, and in `output` the steps and a line "Final: 42"."""
 from collections.abc import Mapping
 from typing import Any
 
+from core.base.thinking import split_thinking
 from core.constants import AUTO
-from core.generate.generator import split_thinking
 from core.grading.boxed import stated
 from core.grading.final import final_lines, says_nothing
 from core.grading.text import read

@@ -10,8 +10,8 @@ from core import constants
 from core.base import terminal
 from core.base.errors import Parser, UserError, command
 from core.base.files import whole
+from core.base.thinking import split_thinking
 from core.constants import BOXED, constant
-from core.generate.generator import split_thinking
 from core.grading.text import read
 from core.problems.columns import NAMES, cells_of, names_in, text_of
 from labs.star.check import REASONS, check

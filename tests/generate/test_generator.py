@@ -11,7 +11,7 @@ import pytest
 from core.base.errors import UserError
 from core.engines.server import Server, named
 from core.generate import generator
-from core.generate.generator import Generator, split_thinking
+from core.generate.generator import Generator
 from core.generate.journal import Journal, content_key
 from core.generate.reply import Overtime, Stalled
 from core.scaffolds import prompts
@@ -223,6 +223,20 @@ def test_a_forced_answer_is_counted_and_a_new_turn_is_none(
     assert got.not_forced == (None if forced else generator.NEW_TURN)
 
 
+@pytest.mark.parametrize(
+    ("opening", "closing"), [("[THINK]", "[/THINK]"), ("<seed:think>", "</seed:think>"), ("<think>", "</think>")]
+)
+def test_thinking_is_closed_by_the_models_own_tag(
+    through: Server, proxy: Proxy, tmp_path: Path, opening: str, closing: str
+) -> None:
+    cut = replied({"content": f"{opening}\nso \\boxed{{25}}"}, finish_reason="length")
+    proxy.script = [cut, replied("42}.", finish_reason="length")]
+    (got,) = ask(replace(through, kind="vllm"), tmp_path, [(5, FORCED)])
+    assert (got.thinking, got.text) == ("so \\boxed{25}", FORCED_ANSWER + "42}.")
+    sent = proxy.bodies[1]["messages"][-1]["content"]
+    assert sent == f"{opening}\nso \\boxed{{25}}\n{closing}\n\n{FORCED_ANSWER}"
+
+
 def test_no_probability_is_read_from_a_new_turn(through: Server, proxy: Proxy, tmp_path: Path) -> None:
     shown = {"content": [{"token": "9", "logprob": -0.1, "top_logprobs": [{"token": " True", "logprob": -9.0}]}]}
     proxy.script = [replied({"content": "", "reasoning_content": "9"}, logprobs=shown, finish_reason="length")]
@@ -240,22 +254,3 @@ def test_a_refused_continuation_leaves_the_unforced_answer(through: Server, prox
     assert got.not_forced is not None and got.not_forced.startswith("refused the final message")
     assert len(got.not_forced) <= generator.REASON
     assert ask(server, tmp_path, [(5, FORCED)]) == [got], "the journal keeps it"
-
-
-@pytest.mark.parametrize(
-    ("content", "reasoning", "cut", "expected"),
-    [
-        ("the answer", None, False, ("", "the answer")),
-        ("the answer", "thoughts", False, ("thoughts", "the answer")),
-        ("<think>\nthoughts\n</think>\n\nthe answer", None, False, ("thoughts", "the answer")),
-        ("thoughts\n</think>\n\nthe answer", None, False, ("thoughts", "the answer")),
-        (" and more</think>the answer", "thoughts", False, ("thoughts and more", "the answer")),
-        ("<think>unfinished thou", None, False, ("unfinished thou", "")),
-        ("unfinished thou", None, True, ("unfinished thou", "")),
-        ("", "unfinished thou", True, ("unfinished thou", "")),
-        ("half an ans", "thoughts", True, ("thoughts", "half an ans")),
-        ("", None, False, ("", "")),
-    ],
-)
-def test_thinking_and_answer_are_split(content: str, reasoning: str | None, cut: bool, expected: Any) -> None:
-    assert split_thinking(content, reasoning, cut) == expected

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from core.base.thinking import split_thinking
 from core.engines.cards import Card
 from core.engines.client import tail_of
 from core.engines.server import CANNOT, MARK, Server, untagged
 from core.generate.continued import LEFT_OUT, NO_THINKING, whole
-from core.generate.generator import UNKNOWN, split_thinking
+from core.generate.generator import UNKNOWN
 from core.generate.journal import Archive
 from core.generate.reply import Reply
 from core.scaffolds import prompts

@@ -6,8 +6,9 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
+from core.base.thinking import TAG
 from core.engines import client
-from core.engines.server import TAG, Dialect, Server, named
+from core.engines.server import Dialect, Server, named
 
 
 class Other(Dialect):
