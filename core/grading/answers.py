@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from core.base.errors import UserError
-from core.grading.boxed import NOTHING, NUMBER, WORDS, canonical, clean, is_aime
+from core.grading.boxed import NOTHING, NUMBER, WORDS, Extraction, canonical, clean, is_aime
 from core.grading.judge import math_equal, math_readable
+from core.grading.sentence import is_prose, is_sentence
 from core.grading.text import read_reply
 from core.types import Ask, Completion, Grade, Graded, Population, Problem
 
@@ -69,7 +70,8 @@ def is_reference(answer: str, answer_type: str = "integer") -> bool:
     if NUMBER.fullmatch(text) or text in NOTHING:
         return True
     read = clean(answer, "math")
-    return bool(read) and not WORDS.fullmatch(text) and math_readable(read or "") is True
+    is_words = WORDS.fullmatch(text) or is_prose(read or "")  # their letters are no variables
+    return bool(read) and not is_words and math_readable(read or "") is True
 
 
 def is_correct(answer: str | None, truth: str, answer_type: str = "integer") -> bool:
@@ -155,16 +157,40 @@ def grade_answers(problem: Problem, population: Population) -> Graded:
 def _grade(problem: Problem, reply: Completion, text: str, unforced: Grade | None = None) -> Grade:
     """Grade `text`: the reply's text, or its text before a forced answer or wait. An undecided answer counts as wrong,
     with a doubt. A wrong "math" answer also has a doubt if only spellings were compared, unless both are words."""
-    found = read_reply(problem, reply, text)
-    verdict = judge(found.answer, problem.answer or "", problem.answer_type)
+    found = _with_one_answer(read_reply(problem, reply, text), problem)
+    truth = problem.answer or ""
+    verdict = judge(found.answer, truth, problem.answer_type)
     doubt = found.doubt
-    if found.others and len(groups([found.answer, *found.others], problem.answer_type).counts) == 1:
-        doubt = None  # several spellings of one answer
     if verdict is None:
         return Grade(0.0, found.answer, doubt or "undecided", is_undecided=True, unforced=unforced)
     if not verdict and found.answer and not doubt and problem.answer_type == "math":
-        unread = [not is_reference(text, "math") for text in (found.answer, problem.answer or "")]
-        words = [WORDS.fullmatch(canonical(text, "math")) for text in (found.answer, problem.answer or "")]
-        doubt = NO_MATHEMATICS if unread[0] and not all(words) else None
-        doubt = NO_REFERENCE if unread[1] and not words[1] else doubt
+        doubt = _spelling_doubt(found.answer, truth)
     return Grade(float(verdict), found.answer, doubt, unforced=unforced)
+
+
+def _with_one_answer(found: Extraction, problem: Problem) -> Extraction:
+    """Return the extraction without its doubt if its answers are several spellings of one answer.
+    If the sentence in the box equals the reference answer, the sentence is the answer, and not its
+    number."""
+    if found.sentence and judge(found.sentence, problem.answer or "", problem.answer_type):
+        return replace(found, answer=found.sentence)
+    if found.doubt == "list" and len(groups(found.others, problem.answer_type).counts) == 1:
+        return replace(found, answer=found.others[-1], doubt=None)
+    is_one = found.others and len(groups([found.answer, *found.others], problem.answer_type).counts) == 1
+    return replace(found, doubt=None) if is_one else found
+
+
+def _spelling_doubt(answer: str, truth: str) -> str | None:
+    """Return the doubt about a wrong math answer if only spellings were compared, or None for words
+    and mathematics."""
+    if not _is_name(truth) and not is_reference(truth, "math"):
+        return NO_REFERENCE
+    if not (_is_name(answer) and _is_name(truth)) and not is_reference(answer, "math"):
+        return NO_MATHEMATICS
+    return None
+
+
+def _is_name(answer: str) -> bool:
+    """Return whether an answer is a word or some words, such as "odd" or "no solution", and no
+    sentence."""
+    return WORDS.fullmatch(canonical(answer, "math")) is not None and not is_sentence(answer)

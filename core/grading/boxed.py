@@ -1,20 +1,26 @@
 r"""Read the answer in the last complete \boxed{} of a text, or else in its last `Final:` line (final.py).
+If the reply continues with another problem or turn (turns.py), only the part with its answer is read.
 Cleaning never changes a number: 1,024 does not become 1. Answers of type "integer" are whole numbers from 0 to 999, as
 in AIME. They lose units and are compared as text. "math" answers are compared by meaning (answers.py)."""
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache, partial
-from itertools import chain
+from itertools import chain, takewhile
 
-from core.grading.final import final_lines, says_nothing
+from core.grading.escapes import restored, restored_within
+from core.grading.final import final_lines, is_echo, says_nothing
+from core.grading.sentence import value_in
+from core.grading.turns import Part, parts_of
 from core.grading.units import unit_of
 from core.types import MAX_ANSWER_CHARS
 
 MAX_PASSES = 20  # passes of cleaning: a text that needs more has no answer
+MAX_MEMBERS = 20  # most boxes that make a list
+MAX_GAP = 60  # most characters between two boxes of a list
 MAX_OTHERS = 8  # most other answers in boxes and `Final:` lines to compare with the answer that counts
 
 # Reasons why an answer may be wrong or missing. An Extraction has only the first reason that applies.
@@ -26,7 +32,12 @@ DOUBTS = {
     "unreadable": f"The last box or Final: line is longer than {MAX_ANSWER_CHARS} characters or nested too deeply, or "
     "the braces of the Final: line do not balance.",
     "not an integer": "The answer type is integer, but the answer is not an integer from 0 to 999.",
-    "several": "Boxes or Final: lines have different answers. The last box counts, or else the last Final: line.",
+    "several": "Boxes or Final: lines have different answers. The last box counts, or else the last Final: line. "
+    "If the reply continues with another problem after its answer, that answer counts.",
+    "list": 'Boxes joined by commas, "and" or "or" have different answers. The list of these answers counts.',
+    "next turn": "The answer follows a token that ends a turn. No answer precedes this token.",
+    "control character": r"The last box or Final: line has a control character, such as a form feed for \f of \frac.",
+    "sentence": "The last box or Final: line is a sentence. Its only number counts.",
     "implied": "ANSWER=text or auto: no sentence states the answer. The answer is from a last sentence with a number.",
     "several numbers": "ANSWER=number: the sentence of the last number has other numbers.",
     "unboxed": 'No box or Final: line has an answer. The answer is from a sentence such as "The answer is 42."',
@@ -35,13 +46,17 @@ DOUBTS = {
 
 @dataclass(frozen=True)
 class Extraction:
-    """The answer of a text: the cleaned answer or None, and a `doubt` (a key of DOUBTS, or None). If the doubt
-    is "several", `others` lists the other answers, one for each canonical form. answers.groups() compares them.
-    `others` is empty if there are more than MAX_OTHERS of them, or if one is unreadable."""
+    """The answer of a text: the cleaned answer or None, and a `doubt` (a key of DOUBTS, or None).
+
+    If the doubt is "several", `others` lists the other answers, one for each canonical form.
+    answers.groups() compares them. `others` is empty if there are more than MAX_OTHERS of them, or
+    if one is unreadable. If the doubt is "list", `others` lists the members. If the doubt is
+    "sentence", `sentence` is the sentence whose number is the answer."""
 
     answer: str | None
     doubt: str | None
     others: tuple[str, ...] = field(default=(), compare=False)
+    sentence: str = field(default="", compare=False)
 
 
 def extract(text: str, answer_type: str = "integer", truncated: bool = False) -> Extraction:
@@ -49,13 +64,56 @@ def extract(text: str, answer_type: str = "integer", truncated: bool = False) ->
 
     The last complete \boxed{} or \fbox{} that is not empty counts, with any box inside it. Without a box, the last
     `Final:` line that is not empty counts. "042" becomes "42", and "1{,}024" becomes "1024"."""
-    boxes, unclosed = _boxes(text)
-    has_box = bool(boxes) or unclosed
-    lines = _lines(text, has_box, truncated)
-    first: Sequence[str | None] = boxes if has_box else lines
-    value = partial(read_value, answer_type=answer_type)
-    answers = map(value, reversed(first))  # lazily, because few are needed
-    answer = next((a for a in answers if a != ""), "")
+    return in_turns(restored(text), partial(of_part, answer_type=answer_type), answer_type, truncated)
+
+
+def in_turns(text: str, read_part: Callable[..., Extraction], answer_type: str, truncated: bool) -> Extraction:
+    """Read the first part of a reply that has an answer (turns.py), or else the whole `text`.
+
+    `read_part(text, truncated=…)` reads a part. A part with a broken box casts doubt on all that
+    follows."""
+    parts = parts_of(text)
+    broken = None
+    for index, part in enumerate(parts if len(parts) > 1 else []):
+        found = read_part(part.text, truncated=truncated and index == len(parts) - 1)
+        if found.answer is not None:
+            return _of_parts(parts, index, found, answer_type, truncated)
+        if found.doubt in ("unclosed", "unreadable"):
+            broken = found.doubt
+            break
+    whole = read_part(text, truncated=truncated)
+    return replace(whole, doubt=whole.doubt or broken)
+
+
+def _of_parts(parts: Sequence[Part], index: int, found: Extraction, answer_type: str, truncated: bool) -> Extraction:
+    """Return the answer `found` in the part `index`, with a doubt if the other parts give a reason
+    for one."""
+    if truncated or found.doubt:
+        return replace(found, doubt="truncated" if truncated else found.doubt)
+    if any(part.is_after_token for part in parts[1 : index + 1]):
+        return replace(found, doubt="next turn")
+    later = takewhile(lambda part: not part.is_after_token, parts[index + 1 :])
+    answers = (answer for part in later for answer in stated(part.text, answer_type))
+    others = others_of(answers, found.answer or "", answer_type)
+    return replace(found, doubt="several" if others else None, others=_comparable(others))
+
+
+def of_part(text: str, answer_type: str = "integer", truncated: bool = False) -> Extraction:
+    """Read the answer of a part of a reply, as `extract` describes."""
+    boxes, members, unclosed = _contents(text, answer_type)
+    is_boxed = bool(boxes) or unclosed
+    lines = _lines(text, is_boxed, truncated)
+    first: Sequence[str | None] = boxes if is_boxed else lines
+    value = partial(value_of, answer_type=answer_type)
+    earlier = iter(reversed(first))  # read lazily, because few are needed
+    answer: str | None = ""
+    chosen: str | None = ""
+    for chosen in earlier:
+        answer = value(chosen)
+        if answer != "":
+            break
+    sentence = _sentence_of(chosen, answer_type)
+    above = reversed(lines if is_boxed else [])
     doubt = None
     others: list[str | None] = []
     if truncated:
@@ -66,16 +124,109 @@ def extract(text: str, answer_type: str = "integer", truncated: bool = False) ->
         doubt = "unreadable" if answer is None else "empty" if first else "no answer"
     elif answer_type == "integer" and not is_aime(answer):
         doubt = "not an integer"
-    elif others := others_of(chain(answers, map(value, reversed(lines if has_box else []))), answer, answer_type):
+    elif others := others_of(map(value, chain(earlier, above)), answer, answer_type):
         doubt = "several"
+    elif members:
+        doubt = "list"
+        others = [*members]
+    elif chosen and _CONTROL.search(chosen):
+        doubt = "control character"
+    elif sentence:
+        doubt = "sentence"
+    return Extraction(answer or None, doubt, _comparable(others), sentence)
+
+
+def _contents(text: str, answer_type: str) -> tuple[list[str], list[str], bool]:
+    """Return the contents of the boxes, the members of the list that the last boxes make, and
+    whether the text ends in an unclosed box. If there is such a list, one content has all members.
+    Boxes that repeat the instruction are left out."""
+    spans, unclosed = box_spans(text)
+    boxes = _answering(text, spans)
+    contents = [text[box.start : box.end] for box in boxes]
+    if answer_type == "integer":
+        return contents, [], unclosed
+    joined = _joined(text, boxes)
+    members = [value_of(content, answer_type) for content in contents[len(contents) - joined :]]
+    listed = ", ".join(member for member in members if member)
+    different = others_of(members, "", answer_type)
+    if not all(members) or len(different) < 2 or len(listed) > MAX_ANSWER_CHARS:
+        return contents, [], unclosed
+    if _is_point(text, boxes[len(boxes) - joined], boxes[-1]):
+        listed = f"({listed})"
+    return [*contents[: len(contents) - joined], listed], [member for member in different if member], unclosed
+
+
+def has_box(text: str) -> bool:
+    """Return whether `text` has a box, complete or not, that does not only repeat the
+    instruction."""
+    spans, unclosed = box_spans(text)
+    return unclosed or bool(_answering(text, spans))
+
+
+def _answering(text: str, spans: Sequence[tuple[int, int]]) -> list["Box"]:
+    """Return the boxes at `spans`, without those that only repeat the instruction."""
+    boxes = [Box(text.rindex("\\", 0, start), start, end) for start, end in spans]
+    return [box for box in boxes if not is_echo(text, box.command, text[box.start : box.end])]
+
+
+@dataclass(frozen=True)
+class Box:
+    """The positions of a box: its command, and the start and end of its content."""
+
+    command: int
+    start: int
+    end: int
+
+
+def _joined(text: str, boxes: Sequence[Box]) -> int:
+    """Return the number of boxes at the end of `boxes` that commas, "and" or "or" join."""
+    count = min(len(boxes), 1)
+    while count and count < min(len(boxes), MAX_MEMBERS):
+        before, after = boxes[-count - 1], boxes[-count]
+        gap = text[before.end : after.command]
+        if len(gap) > MAX_GAP or not _JOINS.fullmatch(_DELIMITERS.sub(" ", gap).strip()):
+            break
+        count += 1
+    return count
+
+
+def _is_point(text: str, first: Box, last: Box) -> bool:
+    """Return whether parentheses enclose the boxes from `first` to `last`, and no formula's
+    delimiters."""
+    before = text[max(0, first.command - 3) : first.command].rstrip(" $")
+    behind = text[last.end : last.end + 4].lstrip("} $")
+    return before.endswith("(") and not before.endswith(r"\(") and behind.startswith(")")
+
+
+def _comparable(others: Sequence[str | None]) -> tuple[str, ...]:
+    """Return the `others` of an Extraction, or () if they are too many or one is unreadable."""
     readable = tuple(other for other in others if other is not None)
-    return Extraction(answer or None, doubt, readable if len(readable) == len(others) <= MAX_OTHERS else ())
+    return readable if len(readable) == len(others) <= MAX_OTHERS else ()
+
+
+def value_of(box: str | None, answer_type: str) -> str | None:
+    """Return the answer in the content of a box or `Final:` line, "" for a placeholder, None if it
+    is unreadable."""
+    if box is None or (says_nothing(box) and box.strip() != "?"):  # with "?", a model gives up
+        return box and ""
+    text = read_value(restored_within(box), answer_type)
+    if not text or (says_nothing(text) and text != "?"):
+        return text and ""
+    value = value_in(text)
+    return text if value is None else read_value(value, answer_type) or text
+
+
+def _sentence_of(box: str | None, answer_type: str) -> str:
+    """Return the content of a box if its answer is the number of a sentence, else ""."""
+    text = read_value(restored_within(box), answer_type) if box else ""
+    return text if text and value_in(text) else ""
 
 
 def stated(text: str, answer_type: str = "integer") -> list[str | None]:
     """List the different cleaned answers in boxes and `Final:` lines. An unreadable answer is None. "" is left out."""
+    text = restored(text)
     boxes, unclosed = _boxes(text)
-    found = (read_value(each, answer_type) for each in [*boxes, *_lines(text, bool(boxes) or unclosed)])
+    found = (value_of(each, answer_type) for each in [*boxes, *_lines(text, bool(boxes) or unclosed)])
     return [answer for answer in dict.fromkeys(found) if answer != ""]
 
 
@@ -138,6 +289,11 @@ _BRACES = re.compile(
       | (?P<left>\{+) | (?P<right>\}+)""",
     re.VERBOSE,
 )
+# The text between two boxes of a list, without delimiters: a comma, "and" or "or", and a name such
+# as "x =".
+_DELIMITERS = re.compile(r"\$|\\[()\[\],;:! ]|\\q?quad|\\text\w* ?\{|[{}*]|\s+")
+_JOINS = re.compile(r"(?:[,;、]|(?:[,;] *)?(?:and|or|&)(?: also)?)(?: *\\?[A-Za-z](?:_ *\w+)?'? *=)?")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1b]")
 
 
 def _boxes(text: str) -> tuple[list[str], bool]:

@@ -9,11 +9,25 @@ import re
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 
+from core.base.thinking import has_tag, split_thinking
 from core.constants import AUTO, BOXED, LAST_NUMBER, WHOLE
-from core.grading.boxed import NOTHING, Extraction, box_spans, extract, is_aime, others_of, read_value
-from core.grading.final import LINE_ENDS, says_nothing
+from core.grading.boxed import (
+    NOTHING,
+    Extraction,
+    box_spans,
+    has_box,
+    in_turns,
+    is_aime,
+    of_part,
+    others_of,
+    read_value,
+)
+from core.grading.escapes import restored
+from core.grading.final import LINE_ENDS, says_nothing, without_lines
+from core.grading.turns import parts_of
 from core.grading.units import CHANGING, unit_of
 from core.types import MAX_ANSWER_CHARS, Completion, Problem
 
@@ -124,10 +138,6 @@ _PLAIN: list[tuple[str, str | Callable[["re.Match[str]"], str]]] = [
     (r"</?answer>", "\nAnswer: "),
 ]
 _LINE = rf"(?:\A|(?<=[{LINE_ENDS}]))[ \t>#-]*"
-_NEXT = re.compile(  # the model begins another problem or turn
-    rf"(?i)(?:<\|[\w ]+\|>|</?s>|<(?:eos|(?:start|end)_of_turn)>|\[/?INST\])+|(?<!\A){_LINE}(?:next )?"
-    rf"(?:question|problem|example|exercise|q|user|human|instruction)(?: ?\d+)?[:.]|(?<!\A){_LINE}now (?:try|solve)\b"
-)
 _CHECK = re.compile(
     r"(?i)\W*(?:let['’]s |let (?:us|me) |to |we can )?"
     r"(?:check|verif\w+|explanation|note|step-by-step|why|how(?! (?:many|much|long|far)))\b"
@@ -251,33 +261,29 @@ _SPOILED = CHANGING - {
 
 def read(text: str, way: str = BOXED, answer_type: str = "integer", truncated: bool = False) -> Extraction:
     """Read the answer of `text` in one of WAYS. The other arguments are the arguments of boxed.extract."""
-    spans, unclosed = box_spans(text)
-    is_boxed = way in (BOXED, WHOLE) or (way == AUTO and bool(spans or unclosed))
-    found = extract(text, answer_type, truncated) if is_boxed else Extraction(None, "no answer")
-    if found.answer or found.doubt == "unreadable" or (is_boxed and (spans or unclosed)):
-        return found
-    text = text.rpartition("</think>")[2].partition("<think>")[0]
-    for start, end in reversed(spans[-MOST:]):
-        content = re.sub(r"\s+", " ", text[start:end])
-        text = f"{text[: text.rindex(chr(92), 0, start)]}\n#### {content}\n{text[end + (text[end : end + 1] == '}') :]}"
-    for pattern, instead in _PLAIN:
-        text = re.sub(pattern, instead, text)
+    text = restored(text)
+    if way == WHOLE:  # as in RSA's code: the last box of all, whatever stands around it
+        return _boxed(text, BOXED, answer_type, truncated)
+    text = split_thinking(text, None)[1] if has_tag(text) else text
+    if way == BOXED or (way == AUTO and has_box(text)):
+        read_part = partial(_boxed, way=way, answer_type=answer_type)
+        found = in_turns(text, read_part, answer_type, truncated)
+        if way == BOXED or found.doubt not in ("empty", "no answer"):
+            return found
     if way == LAST_NUMBER:
         answers, doubt = _last_number(text, answer_type, truncated)
     else:
-        answers, doubt = _stated(text, answer_type, truncated, not is_boxed)
+        answers, doubt = _stated(text, answer_type, truncated)
     answer = answers[-1] if answers else ""
-    others = others_of(reversed(answers), answer, answer_type) if answer and not is_boxed else []
+    others = others_of(reversed(answers), answer, answer_type) if answer else []
     if truncated:
         doubt = "truncated"
     elif not answer:
-        doubt = found.doubt
+        doubt = "no answer"
     elif answer_type == "integer" and not is_aime(answer):
         doubt = "not an integer"
     elif others:
         doubt = "several"
-    elif is_boxed:
-        doubt = "unboxed"
     return Extraction(answer or None, doubt, tuple(other for other in others if other))
 
 
@@ -293,8 +299,49 @@ def text_read(reply: Completion, text: str, way: str) -> str:
     return f"{reply.thinking}\n\n{text}" if way == WHOLE else text
 
 
+def _boxed(text: str, way: str, answer_type: str, truncated: bool) -> Extraction:
+    """Read a part of a reply that should have a box. Without one, read the last statement of an
+    answer."""
+    found = of_part(text, answer_type, truncated)
+    if found.answer or found.doubt in ("unreadable", "unclosed"):
+        return found
+    if has_box(text):  # `Final:` lines count only without a box
+        text = without_lines(text)
+    answers, _ = _announced(_plain(text), answer_type, truncated)
+    if not answers:
+        return found
+    answer = answers[-1]
+    doubt = "unboxed" if way == BOXED else None
+    if truncated:
+        doubt = "truncated"
+    elif answer_type == "integer" and not is_aime(answer):
+        doubt = "not an integer"
+    return Extraction(answer, doubt)
+
+
+def _plain(text: str) -> str:
+    """Return `text` with each box as a line such as "#### 42", and without Markdown and TeX's
+    delimiters."""
+    for start, end in reversed(box_spans(text)[0][-MOST:]):
+        content = re.sub(r"\s+", " ", text[start:end])
+        command = text.rindex("\\", 0, start)
+        text = f"{text[:command]}\n#### {content}\n{text[end + (text[end : end + 1] == '}') :]}"
+    for pattern, instead in _PLAIN:
+        text = re.sub(pattern, instead, text)
+    return text
+
+
 def _last_number(text: str, answer_type: str, truncated: bool) -> tuple[list[str], str | None]:
-    """Return the last number of `text` in a list, with a doubt if its sentence has several."""
+    """Return the last number of `text` in a list, with a doubt if its sentence has several. If the
+    model begins another problem or turn after it announced an answer, the text before counts."""
+    parts = parts_of(text)
+    for part in parts[:-1]:
+        plain = _plain(part.text)
+        if _announced(plain, answer_type, False)[0]:
+            text = part.text
+            truncated = False
+            break
+    text = _plain(text)
     if truncated and re.search(r"\d[.,:/\d]*\Z", text.rstrip(" *_")):  # the number may be cut
         return [], None
     for sentence in reversed(_SENTENCES.split(text)):
@@ -304,19 +351,19 @@ def _last_number(text: str, answer_type: str, truncated: bool) -> tuple[list[str
     return [], None
 
 
-def _stated(text: str, answer_type: str, truncated: bool, may_imply: bool) -> tuple[list[str], str | None]:
+def _stated(text: str, answer_type: str, truncated: bool) -> tuple[list[str], str | None]:
     """Return the answers of the first part of `text` that has one, the last answer last. A doubt means that a sentence
     only implies the answer. A part ends if the model begins another problem or turn."""
-    parts = [part for part in _NEXT.split(text) if part.strip()]
-    for part in parts:
-        is_last = part is parts[-1]
+    parts = [_plain(part.text) for part in parts_of(text)]
+    for index, part in enumerate(parts):
+        is_last = index == len(parts) - 1
         answers, rest = _announced(part, answer_type, truncated and is_last)
         if answers:
             return answers, None
         last = _SENTENCES.split(rest.strip())[-1]
         concludes = _CONCLUDES.search(rest) or "=" in rest or (last and _picked(last, "", answer_type, True))
         is_ended = not truncated if is_last else concludes
-        if may_imply and is_ended and (implied := _implied(rest, answer_type)):
+        if is_ended and (implied := _implied(rest, answer_type)):
             return [implied], "implied"
     return [], None
 

@@ -25,6 +25,7 @@ from core.grading import boxed
 from core.grading import judge as judge_module
 from core.grading.answers import MAX_COMPARISONS, NEUTRAL, grade_answers, groups, is_correct, is_reference, judge
 from core.grading.boxed import DOUBTS, Extraction, canonical, clean, extract, stated
+from core.grading.escapes import RULES, Rule, restored
 from core.grading.final import final_lines, says_nothing
 from core.grading.text import read
 from core.types import Completion, Member, Problem
@@ -154,11 +155,41 @@ def test_a_line_and_a_box_that_spell_one_answer_are_no_doubt() -> None:
         ("isosceles", "scalene", None),
         ("7", "seven apples, and then 3", "reference not read"),
         (r"x \equiv 3 \pmod 8", r"x\equiv 3 \pmod{8}", None),
+        (r"\text{at least } 7", "7", "not mathematics"),
+        (r"\text{not } 7", "7", "not mathematics"),
+        ("Tom has 7 apples and 3 pears", "7", "not mathematics"),
+        ("The function is even", "even", "not mathematics"),
+        ("odd", "even", None),
+        ("7", "between 6 and 8", "reference not read"),
+        (r"\text{Step 7}", "7", "not mathematics"),
     ],
 )
 def test_a_wrong_answer_that_mathematics_cannot_read_is_in_doubt(answer: str, truth: str, doubt: str | None) -> None:
     members = [Member(Completion("", 0, answer=rf"\boxed{{{answer}}}", finish_reason="stop"))]
     assert grade_answers(Problem("p", "?", truth, "math"), members).grades[0].doubt == doubt
+
+
+@pytest.mark.parametrize(
+    ("text", "truth", "answer", "doubt"),
+    [
+        (r"\boxed{\text{a circle of diameter 3}}", "a circle of diameter 3", "a circle of diameter 3", "sentence"),
+        (r"\boxed{\text{a circle of diameter 3}}", "3", "3", "sentence"),
+        (r"\boxed{\sqrt8} or \boxed{2\sqrt2}", r"2\sqrt{2}", r"2\sqrt2", None),
+        (r"\boxed{2} or \boxed{3}", "2, 3", "2, 3", "list"),
+    ],
+)
+def test_an_answer_with_two_readings_has_the_reading_of_the_reference(
+    text: str, truth: str, answer: str, doubt: str | None
+) -> None:
+    member = Member(Completion("", 0, answer=text, finish_reason="stop"))
+    (grade,) = grade_answers(Problem("p", "?", truth, "math"), [member]).grades
+    assert (grade.value, grade.answer, grade.doubt) == (1.0, answer, doubt)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_a_rule_restores_the_escapes_of_its_example(rule: Rule) -> None:
+    assert rule.apply(rule.before) == rule.after == restored(rule.before)
+    assert restored(rule.after) == rule.after
 
 
 def test_all_that_a_text_states() -> None:
@@ -185,7 +216,9 @@ def test_digits_are_never_taken_out_of_an_expression(a: int, b: int, form: str) 
     [
         *((text, 200_000) for text in ("{", "}", "\\", "*")),
         *((text, 25_000) for text in (r"\boxed{", r"\boxed{7}", r"\boxed{}", r"\boxed ", "Final:", "Final: 7\n", "> ")),
-        *((text, 12_500) for text in ("the answer is 7 ", "#### ", r"\boxed{{{7}}}")),
+        *((text, 12_500) for text in ("the answer is 7 ", "#### ", r"\boxed{{{7}}}", r"\boxed{7} or ")),
+        *((text, 12_500) for text in ("\nProblem: ", "<|im_end|>7", r"use \boxed{x} ", r"\\frac", "\ta")),
+        (r"\boxed{The sum of " + "a " * 450 + "is 1}", 200),
         (r"\boxed{" * 25_000 + "}" * 25_000, 1),
         (r"\boxed{" + "{}" * 50_000, 1),
         (r"\boxed" + " " * 200_000, 1),

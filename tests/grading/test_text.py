@@ -52,6 +52,13 @@ def test_no_reply_is_falsely_right() -> None:
         ("\\boxed{41} The answer is 42.", "auto", "41", None),
         ("The answer is 42.", "auto", "42", None),
         ("The answer is 42.", "boxed", "42", "unboxed"),
+        ("The answer is 42.\n\nQuestion: 3+3?\nAnswer: 6", "number", "42", None),
+        ("The answer is 42.\n\nQuestion: 3+3?\nAnswer: 6", "text", "42", None),
+        ("\\boxed{42}<|im_end|>\n<|im_start|>user\n3+3? \\boxed{6}", "auto", "42", None),
+        ("The answer is 42.\n\nQuestion: 3+3?\n\\boxed{6}", "auto", "42", "several"),
+        ("[THINK]So \\boxed{6}.[/THINK]The answer is 42.", "auto", "42", None),
+        ("[THINK]So \\boxed{6}.[/THINK]There are 42.", "number", "42", None),
+        ("Write \\boxed{answer}. So he has 42 apples left.", "auto", "42", "implied"),
     ],
 )
 def test_each_way_has_its_doubts(text: str, way: str, answer: str | None, doubt: str | None) -> None:

@@ -48,7 +48,7 @@ def test_the_answer_has_the_most_votes_and_usage_is_that_of_all_completions(engi
     [
         (["is \\boxed{1}", "\\boxed{2} it is", "so \\boxed{2}", "none"], [1, 2, 0, 3], ("2", 2, False)),
         (["\\boxed{3}", "\\boxed{\\frac12}", "\\boxed{0.5}", ""], [1, 2, 0, 3], ("1/2", 2, False)),
-        (["", "\\boxed{7}", "\\boxed{5}", "\\boxed{7} or \\boxed{5}"], [2, 3, 1, 0], ("5", 2, False)),
+        (["", "\\boxed{7}", "\\boxed{5}", "\\boxed{7}. No, \\boxed{5}"], [2, 3, 1, 0], ("5", 2, False)),
         (["\\boxed{9}", "\\boxed{8}", "\\boxed{8}", "\\boxed{9}"], [0, 1, 2, 3], ("9", 2, True)),
         (["", "a proof", "another", "third"], [1, 2, 3, 0], (None, 0, False)),
         (["\\boxed{3}", r"\boxed{\sqrt{8}}", r"\boxed{2\sqrt{2}}", "\\boxed{3}"], [0, 1, 2, 3], ("3", 2, True)),
