@@ -11,7 +11,7 @@ from typing import Any
 from core.base.errors import UserError
 from core.problems import sets
 from core.problems.check import can_be_sent
-from core.problems.columns import listed, names_in, text_of, understood
+from core.problems.columns import NAMES, cells_of, listed, names_in, plain_name, text_of, understood
 from core.problems.published import Published
 from core.problems.rows import Rows
 from core.problems.sets import ProblemSet
@@ -74,6 +74,18 @@ PUBLISHED = {
             rows=1000,
             licence="CC BY 4.0",
         ),
+        Published(
+            name="olympiads_graded",
+            repo="lm-provers/olympiads-proof-graderbench",
+            rows=0,  # the card names no number
+            licence=None,
+        ),
+        Published(
+            name="matharena_graded",
+            repo="lm-provers/matharena-gradingbench",
+            rows=0,
+            licence=None,
+        ),
     )
 }
 
@@ -82,7 +94,7 @@ def load(name: str) -> GradedSet:
     """Load a graded set by name, "hub:owner/name[@revision][:split]", or the path of a file. Raises UserError."""
     read, known = sets.read_set(name, GRADED, known=PUBLISHED, bundled=BUNDLED), PUBLISHED.get(name)
     proofs = check(read.rows, read.place)
-    if known and len(proofs) != known.rows:
+    if known and known.rows not in (0, len(proofs)):
         raise UserError(f"{name} from {read.source} has {len(proofs)} proofs, not {known.rows}. {read.way_out}")
     version = BUNDLED_VERSION if name in BUNDLED else None
     problems = {proof.problem.id: proof.problem for proof in proofs}
@@ -94,7 +106,7 @@ def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
     found: list[GradedProof] = []
     ids: dict[str, str] = {}  # by statement
     for number, (where, columns) in enumerate(rows, 1):
-        row = read_row(where, columns)
+        row = read_row(where, _renamed(columns))
         statement, text, points = row["problem"], row.get("proof"), row.get("points")
         if not isinstance(text, str | None):
             raise lacking(where, "proof", "a text", columns)
@@ -127,6 +139,25 @@ def read_row(where: str, columns: Any) -> dict[str, Any]:
     if not isinstance(statement, str) or not statement.strip():
         raise lacking(where, "problem", "a text that is not empty", columns)
     return row | {"problem": statement.strip()}
+
+
+def _renamed(columns: Any) -> Any:
+    """Return a row of QED-Nano's graded sets with our names of its columns. Other rows do not change.
+
+    Olympiads have the problem in `text` and the marking scheme in `schema_0`. MathArena's rows have the scheme in
+    `details` and the proof in `answer`. If a row also has a column with a name of ours, that column counts."""
+    if not isinstance(columns, dict):
+        return columns
+    cells = cells_of(columns)
+    lacks = {ours for ours, names in NAMES.items() if not any(name in cells for name in names)}
+    renamed = {}
+    if "problem" in lacks:
+        renamed["text"] = "problem"
+    if {"guidelines", "grading_scheme"} <= lacks:
+        renamed["details" if "details" in cells else "schema_0"] = "grading_scheme"
+    if "proof" in lacks and "details" in cells:  # elsewhere, an answer is a final answer
+        renamed["answer"] = "proof"
+    return {renamed.get(plain_name(name), name): cell for name, cell in columns.items()}
 
 
 def scheme_of(cell: Any) -> str:

@@ -119,7 +119,7 @@ def work(config: TrialConstants, card: Card) -> Work:
     """Return 20_grader's planned requests for plan.sh. A whole published set is not loaded."""
     name = config.GRADED if config.GRADED != AUTO else card.graded_set
     prompts, attacks, known = prompts_of(config.PROMPTS), attacks_of(config.ATTACKS), graded.PUBLISHED.get(name)
-    if known and not config.LIMIT:
+    if known and known.rows and not config.LIMIT:
         proofs, ways = known.rows, len(prompts or rubric.OURS) + len(attacks)
         planned = asking.requests(proofs * ways * config.GRADES, PROOF_TOKENS, config)
     else:

@@ -79,6 +79,48 @@ def test_no_grader_is_shown_what_people_gave_by_the_scheme() -> None:
     assert scheme_of("[not JSON") == "[not JSON" and scheme_of(None) == ""
 
 
+OLYMPIADS = {
+    "problem_id": "a", "text": "Show it.", "model_solution": "So.", "points": 5, "solution": "Thus.",
+    "schema_0": [{"title": "All", "points": 7}],
+}  # fmt: skip
+MATHARENA = {
+    "problem_idx": 1, "problem": "Show it.", "answer": "So.", "points": 5,
+    "details": [{"title": "All", "grading_scheme_desc": "x", "max_points": 7, "points": 5}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+@pytest.mark.parametrize(
+    ("name", "row", "scheme"),
+    [
+        ("olympiads_graded", OLYMPIADS, "title: All; points: 7"),
+        ("matharena_graded", MATHARENA, "title: All; grading_scheme_desc: x; max_points: 7"),
+        ("matharena_graded", MATHARENA | {"details": json.dumps(MATHARENA["details"])},
+         "title: All; grading_scheme_desc: x; max_points: 7"),
+    ],
+)  # fmt: skip
+def test_sets_of_qed_nano_are_read_by_name_and_by_path(
+    name: str, row: dict[str, Any], scheme: str, is_named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sets, "COPIES", tmp_path)
+    (tmp_path / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
+    [proof] = graded.load(name if is_named else str(tmp_path / f"{name}.jsonl")).proofs
+    of = proof.problem
+    assert (of.statement, proof.text, proof.points, of.grading_scheme) == ("Show it.", "So.", 5, scheme)
+    assert of.answer is None, "the proof is no final answer"
+
+
+def test_columns_with_our_names_precede_and_a_final_answer_is_no_proof() -> None:
+    own = {"problem": "Ours.", "proof": "Ours.", "guidelines": "7: all"}
+    [proof] = check([("row", OLYMPIADS | own | {"answer": "42", "details": "x"})], "a file")
+    of = proof.problem
+    assert (of.statement, proof.text, of.guidelines, of.grading_scheme, of.answer) == (
+        "Ours.", "So.", "7: all", "", "42",
+    )  # fmt: skip
+    with pytest.raises(UserError, match="model_solution"):
+        check([("row", {"problem": "How much is 6*7?", "answer": "42", "points": 7})], "a file")
+
+
 def test_a_published_set_is_read_from_a_local_copy_and_must_be_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
