@@ -2,7 +2,7 @@
 Every prompt ends with ENDING. If a prompt's wording changes, its earlier gradings are not reused."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -52,6 +52,16 @@ The proof to be graded:
 Take the items of the scheme one by one. Say of each whether the proof earns it, and with which of its words; what is \
 only asserted earns nothing. Where the proof takes a way that the scheme does not foresee, give each step what the \
 scheme gives to one that brings it as far. Then add up, and take off what the scheme takes off."""
+
+# The guidelines of a problem that has neither guidelines nor a marking scheme.
+GENERAL = """The problem has no guidelines of its own. This general scale of 7 points applies:
+7 points: complete and correct.
+6 points: complete and correct, but for a slip or an omission that a reader repairs at once.
+5 points: one step that the proof needs is wrong or missing, and the proof's own means suffice to mend it.
+3 or 4 points: it finds the idea that decides the problem and proves a large part, but a main step is missing.
+1 or 2 points: it proves something that a complete proof can use: a lemma, a reduction or a whole case.
+0 points: it proves nothing of use. Examples, a restatement of the problem, and claims without arguments are of no \
+use."""
 
 ANSWER = """You compare the final answer of a solution with the answer that is known to be right. You do not judge how \
 it was found.
@@ -137,7 +147,7 @@ def fitting(problem: Problem, chosen: Prompt | None = None) -> Prompt:
         if not texts[place]:
             raise UserError(
                 f"problem {problem.id:.60} has no {place}, which the prompt {prompt.name} needs. Add this column, "
-                "or choose another prompt with PROMPT (in 20_grader with PROMPTS)"
+                "or choose another prompt with PROMPT (in 20_grader with PROMPTS), such as alone"
             )
     if not problem.is_proof and "answer" not in prompt.places:
         raise UserError(
@@ -145,6 +155,20 @@ def fitting(problem: Problem, chosen: Prompt | None = None) -> Prompt:
             "{answer}. Remove PROMPT, or set it to a file with this placeholder"
         )
     return prompt
+
+
+def uses_general(problem: Problem, chosen: Prompt | None = None) -> bool:
+    """Return whether the prompt for a problem without guidelines shows GENERAL. Raises UserError if no prompt fits."""
+    places = fitting(problem, chosen).places
+    return not (problem.guidelines or problem.grading_scheme) and "guidelines" in places
+
+
+def templates(problems: Iterable[Problem], chosen: Prompt | None = None) -> list[str]:
+    """Return the texts that decide the wording of the requests about `problems`. Raises UserError."""
+    texts = [chosen.text] if chosen else [*FITTING]
+    if any(uses_general(problem, chosen) for problem in problems):
+        texts += [GENERAL] if chosen else [ALONE, GENERAL]
+    return [*texts, ENDING]
 
 
 def asked(problem: Problem, proof: str, seed: int, chosen: Prompt | None = None) -> tuple[list[Message], str]:
@@ -177,16 +201,22 @@ def ends_with_a_quotation(text: str, proof: str) -> bool:
 def _ours(problem: Problem) -> Prompt:
     if not problem.is_proof:
         return Prompt("answer", ANSWER)
-    name = "guidelines" if problem.solution and not problem.grading_scheme else "scheme"
+    if problem.solution and not problem.grading_scheme:
+        name = "guidelines"
+    elif problem.grading_scheme or problem.guidelines:
+        name = "scheme"
+    else:
+        name = "alone"
     return Prompt(name, OURS[name])
 
 
 def _texts(problem: Problem) -> dict[str, str]:
-    """Return the text for each placeholder except {proof}. Guidelines replace a missing scheme, and vice versa."""
+    """Return the text for each placeholder except {proof}. Guidelines replace a missing scheme, and vice versa. If both
+    are missing, the guidelines are GENERAL."""
     return {
         "problem": problem.statement,
         "solution": problem.solution,
-        "guidelines": problem.guidelines or problem.grading_scheme,
+        "guidelines": problem.guidelines or problem.grading_scheme or GENERAL,
         "grading_scheme": problem.grading_scheme or problem.guidelines,
         "answer": problem.answer or "",
     }

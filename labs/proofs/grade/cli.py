@@ -20,6 +20,7 @@ from core.results.find import comparison, path_of
 from core.scaffolds.prompts import prompts_sha256
 from core.session import session
 from core.session.session import Session
+from core.types import MAX_POINTS
 from labs.proofs import rubric
 from labs.proofs.grade import asking, lines, stored
 from labs.proofs.grade.asking import GraderConstants, Item, Source, checked, grade_all, took
@@ -55,12 +56,21 @@ def main(argv: Sequence[str]) -> None:
                 ("grader", f"{server.model}, prompt {chosen.name if chosen else 'chosen for each problem'}"),
                 ("engine", server.choice),
                 ("plan", f"at most {total:,} gradings"),
+                *_general(source.items, chosen),
             ]
             path = source.folder / f"{source.name}.grading.jsonl"
             with session.open(source.name, config, source.folder, server, opening=rows, journal=path) as opened:
                 work = grade_all(source.name, source.items, chosen, opened)
                 points = opened.asked(work, "gradings so far are kept")
             write_grades(source, chosen, points, opened)
+
+
+def _general(items: Sequence[Item], chosen: rubric.Prompt | None) -> list[tuple[str, str]]:
+    """Return the opening row about problems that the general rubric grades, if there are any."""
+    ids = {item.problem.id for item in items if rubric.uses_general(item.problem, chosen)}
+    if not ids:
+        return []
+    return [("rubric", f"the general rubric of {MAX_POINTS} points, because {len(ids):,} problems have no guidelines")]
 
 
 def planned(words: Sequence[str]) -> tuple[str, Task[GradeConstants], list[str]]:
@@ -94,13 +104,13 @@ def write_grades(
     """Write the points of all proofs and print their figures. Raises UserError."""
     server, prices = opened.server, opened.server.card.price
     result = figures_of(source.items, points, prices)
-    templates = [chosen.text] if chosen else rubric.FITTING
+    templates = rubric.templates([item.problem for item in source.items], chosen)
     about = {
         "ended": write.now(),
         "model": server.model_info(),
         "engine": {"kind": server.kind, "version": server.version, "origin": server.origin},
         "prompt": chosen.name if chosen else None,
-        "prompts_sha256": prompts_sha256([*templates, rubric.ENDING]),
+        "prompts_sha256": prompts_sha256(templates),
         "config": {name: getattr(opened.config, name) for name in constants.rules(GradeConstants) if name != "SHAPE"},
         **result,
         **({} if opened.spent is None else {"spent": opened.spent}),

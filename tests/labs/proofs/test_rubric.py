@@ -37,6 +37,26 @@ def test_the_prompt_fits_what_is_known_of_the_problem() -> None:
     assert schemes == ["1 for n = 2", "3: n = 2\n4: the rest", ""]
 
 
+BARE = replace(PROOF, guidelines="")
+
+
+@pytest.mark.parametrize("solution", ["By parity.", ""])
+@pytest.mark.parametrize("chosen", ["", "alone"])
+def test_a_problem_without_guidelines_is_graded_by_the_general_rubric(solution: str, chosen: str) -> None:
+    problem, prompt = replace(BARE, solution=solution), read_prompt(chosen)
+    [message], scheme = asked(problem, "It is clear.", 0, prompt)
+    assert rubric.GENERAL in message["content"] and scheme == rubric.GENERAL
+    assert ("By parity." in message["content"]) == bool(solution and not chosen)
+    assert rubric.uses_general(problem, prompt) and not rubric.uses_general(PROOF, prompt)
+
+
+def test_the_general_rubric_changes_no_hash_of_other_problems() -> None:
+    own = [rubric.GUIDELINES, rubric.SCHEME, rubric.ANSWER, rubric.ENDING]
+    assert rubric.templates([PROOF, SCHEME]) == rubric.templates([ANSWER]) == own
+    assert rubric.GENERAL in rubric.templates([PROOF, BARE])
+    assert rubric.templates([BARE], read_prompt("alone")) == [rubric.ALONE, rubric.GENERAL, rubric.ENDING]
+
+
 @given(ANY_TEXT | HOSTILE)
 def test_a_proof_fills_in_no_place_and_ends_no_fence(proof: str) -> None:
     for problem in (PROOF, SCHEME, ANSWER):
@@ -77,7 +97,6 @@ def test_a_file_with_other_places_is_refused_in_a_line(tmp_path: Path, text: str
 @pytest.mark.parametrize(
     ("problem", "chosen"),
     [
-        (replace(PROOF, guidelines=""), ""),
         (replace(PROOF, solution=""), "guidelines"),
         (replace(PROOF, guidelines=""), "scheme"),
         (replace(ANSWER, guidelines="x"), "scheme"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from labs.proofs.rubric import GENERAL
 from tests.fakes.grader import GradingServer, points_of
 from tests.labs.proofs.conftest import FRAGMENTS, Card, Desk, begun, read, rows, run, wait_for_lines, written
 
@@ -101,7 +102,7 @@ BAD: list[tuple[list[Any], tuple[str, ...], str]] = [
     ([[1]], (), "proofs.jsonl, line 1"),
     ([{"problem": "x", "grading_scheme": "7: all"}], (), "model_solution"),
     ([{"problem": "x", "grading_scheme": "7: all", "proof": 3}], (), "model_solution"),
-    ([*rows(1), {"problem": "x", "proof": "y"}], (), "problem 2 "),
+    ([*rows(1), {"problem": "x", "proof": "y"}], ("PROMPT=scheme",), "problem 2 "),
     ([{"problem": "x", "answer_type": "math", "proof": "y"}], (), "problem 1 has no answer"),
     ([{"id": "\ud800", "problem": "x", "grading_scheme": "7", "proof": "y"}], (), "line 1 has an id"),
     (rows(1), ("PROMPT=guidelines",), "problem p0 has no solution"),
@@ -115,6 +116,18 @@ BAD: list[tuple[list[Any], tuple[str, ...], str]] = [
 @pytest.mark.parametrize(("lines", "args", "named"), BAD, ids=[named for *_, named in BAD])
 def test_bad_input_is_one_line(desk: Desk, lines: list[Any], args: tuple[str, ...], named: str) -> None:
     assert named in desk.refused("grade", lines, *args, OPENAI_API_KEY="") and desk.grader.asked == 0
+
+
+@pytest.mark.parametrize("args", [(), ("PROMPT=alone",)])
+def test_lines_without_guidelines_get_the_general_rubric_which_the_opening_says(
+    args: tuple[str, ...], desk: Desk
+) -> None:
+    status, out, err = desk.ask("grade", [{"problem": "Show it.", "model_solution": "So.\nPoints: 7"}, *rows(2)], *args)
+    assert status == 0 and "general rubric" in out, err
+    bare, *others = read(desk.out("grade"))
+    assert bare["schema_0"] == GENERAL and bare["grade"] is not None
+    assert GENERAL not in [row["schema_0"] for row in others]
+    assert "general rubric" not in desk.ask("grade", rows(2), *args)[1]
 
 
 def test_a_key_is_sent_and_shown_nowhere(desk: Desk, tmp_path: Path) -> None:
