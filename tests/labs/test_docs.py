@@ -97,6 +97,24 @@ def test_a_command_is_one_that_its_script_takes(line: str) -> None:
             assert all(word in source for word in arguments if word.startswith("--")), arguments
 
 
+QED = re.search(r"## From QED-Nano.*?(?=\n## )", text_of(ROOT / "docs" / "proofs.md"), re.S)
+TRANSLATED = re.findall(r"\b(?:18_proofs|19_answers) [^`#\n]*", QED[0] if QED else "")
+ON_SLURM = re.findall(r"submit\.sh (18_proofs .*? )GRADER=gemini", text_of(ROOT / "docs" / "engines.md"))
+
+
+@pytest.mark.parametrize("command", [*TRANSLATED, *ON_SLURM])
+def test_a_command_of_qed_nano_s_evaluation_asks_once_for_each_problem(command: str) -> None:
+    words = [word for word in command.split() if not word.startswith("GRADER=")]
+    found: Any = experiment_file.load(words[0])
+    scaffold = experiment_file.scaffold_named(words[1].removeprefix("SCAFFOLD="))
+    config = constants.read(scaffold.constants, found.namespace, words[1:])
+    assert scaffold.max_completions(config) * config.RUNS == 1
+
+
+def test_all_commands_of_qed_nano_s_evaluation_are_checked() -> None:
+    assert (len(TRANSLATED), len(ON_SLURM)) == (3, 1)
+
+
 def test_every_constant_exists() -> None:
     known = {*constants.SETTINGS, *OTHERS}
     for path in experiment_file.paths():
