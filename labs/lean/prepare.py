@@ -158,3 +158,7 @@ def _elaborated(statements: Mapping[str, str], lean: Toolchain) -> list[dict[str
     tried = zip(names, steps(lean, 2, [(statements[name], ()) for name in names]), strict=True)
     good = [name for name, step in tried if step.state and step.state.goals]
     return [{"name": name, "statement": statements[name]} for name in good[:MOST]]
+
+
+if __name__ == "__main__":
+    main()

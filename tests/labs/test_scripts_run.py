@@ -1,0 +1,268 @@
+"""Run every script of the labs as a user's process that must have an effect. No script lacks such a test."""
+
+import importlib
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.base.files import DATA
+from labs.lean import pairs
+from tests.conftest import ROOT, ended, environment
+from tests.engines import test_fleet
+from tests.fakes.grader import GradingServer
+from tests.fakes.server import ScriptedServer
+from tests.golden.cases import INPUTS, LABS
+from tests.golden.running import REPLIES
+from tests.helpers.machine import stand_in
+from tests.helpers.scripts import TESTED, output, runs, script
+from tests.labs.lean.small import BASELINE, LEARNED
+from tests.labs.lean.small import written as theorems
+from tests.labs.lean.test_prepare import benchmark
+from tests.labs.training import helpers as training
+
+Read = Callable[[str], list[dict[str, Any]]]
+TORCH = {"embedded/train.py", "embedded/chances.py", "lean/train_policy.py"}
+# Scripts that tests of other files run in a process.
+ELSEWHERE = {
+    "slurm/submit.sh": test_fleet.test_on_slurm_a_job_that_runs_out_of_time_continues_with_new_servers.__name__,
+    "slurm/servers.sbatch": test_fleet.test_on_slurm_a_job_that_runs_out_of_time_continues_with_new_servers.__name__,
+    "slurm/experiment.sbatch": test_fleet.test_a_job_that_fails_cancels_its_servers.__name__,
+    "finetune.py": next(case.name for case in LABS if case.name == "21_star"),
+    "energy.py": next(case.name for case in LABS if case.name == "24_lean_iteration"),
+}
+
+
+def test_every_script_is_run_by_a_test() -> None:
+    importlib.import_module("tests.test_scripts_run")  # adds its tests to TESTED
+    folder = ROOT / "scripts"
+    programs = [path for path in folder.rglob("*.py") if '\nif __name__ == "__main__":' in path.read_text("utf-8")]
+    shells = [path for path in folder.rglob("*") if path.suffix in (".sh", ".sbatch") and path.name != "common.sh"]
+    names = {path.relative_to(folder).as_posix() for path in (*programs, *shells)}
+    assert names == {*TESTED, *ELSEWHERE}
+
+
+def test_every_program_that_is_started_as_a_module_calls_its_main() -> None:
+    """A module without this block ends with status 0 and does nothing."""
+    sources = [*ROOT.glob("scripts/**/*"), *ROOT.glob("core/**/*.py"), *ROOT.glob("labs/**/*.py"), ROOT / "setup.sh"]
+    text = "".join(path.read_text("utf-8") for path in sources if path.suffix in (".sh", ".sbatch", ".py"))
+    started = {*re.findall(r"(?:^module=|python\"? -m )((?:core|labs|scripts)\.[\w.]+\w)", text, re.M)}
+    assert len(started) > 25
+    for module in started:
+        path = ROOT / f"{module.replace('.', '/')}.py"
+        assert '\nif __name__ == "__main__":\n' in path.read_text("utf-8"), module
+
+
+def program(module: str, *args: object, python: object = sys.executable, folder: Path = ROOT, **changes: str) -> str:
+    """Run a module of scripts/ to its end, and return its standard output."""
+    command = [str(python), "-m", f"scripts.{module}", *map(str, args)]
+    env = environment(**changes) | {"PYTHONPATH": str(folder)}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the checkout for programs that write into it."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in ("core", "labs", "scripts", "experiments", "data"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "sets"))
+    shutil.copy(ROOT / "setup.sh", folder)
+    (folder / "docs").mkdir()
+    return folder
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Read:
+    """Return a function that copies an input of the golden cases, and then one that reads the lines of a file here."""
+    for path in (ROOT / INPUTS).iterdir():
+        shutil.copy(path, tmp_path)
+    return lambda name: [json.loads(line) for line in (tmp_path / name).read_text("utf-8").splitlines()]
+
+
+@pytest.fixture
+def grader(tmp_path: Path) -> Iterator[GradingServer]:
+    with closing(GradingServer()) as server:
+        (tmp_path / "strict.toml").write_text(f'base_url = "{server.url}"\nmodel = "strict"\n')
+        yield server
+
+
+@runs("grade.sh", "stats.sh")
+def test_grade_writes_points_and_stats_averages_them(
+    copied: Read, grader: GradingServer, tmp_path: Path, results: Path
+) -> None:
+    output("grade.sh", tmp_path / "proofs.jsonl", f"GRADER={tmp_path}/strict.toml")
+    points = [row["grade"] for row in copied("proofs.graded.jsonl") if row.get("grades")]
+    assert points and grader.asked
+    one = tmp_path / "one.graded.jsonl"
+    one.write_text(json.dumps({"problem": "Show it.", "proof": "So.", "grade": 3, "score": 3 / 7}) + "\n")
+    assert "3.00" in output("stats.sh", one)
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [("schemes", "grading_scheme", None), ("filter", "difficulty", 7)],
+)
+@runs("schemes.sh", "filter.sh")
+def test_schemes_and_filter_write_what_the_model_says_of_each_row(
+    name: str, field: str, value: object, copied: Read, grader: GradingServer, tmp_path: Path, results: Path
+) -> None:
+    grader.reply = lambda prompt, seed: REPLIES[name]
+    output(f"{name}.sh", tmp_path / "rows.jsonl", f"GRADER={tmp_path}/strict.toml")
+    found = [row[field] for row in copied(f"rows.{name}.jsonl") if row[field] is not None]
+    assert found and all(value in (None, each) for each in found)
+
+
+@runs("check_traces.sh")
+def test_check_traces_keeps_the_rows_that_pass(copied: Read, tmp_path: Path) -> None:
+    output("check_traces.sh", tmp_path / "traces.jsonl", "--kept", tmp_path / "kept.jsonl")
+    assert 0 < len(copied("kept.jsonl")) < len(copied("traces.jsonl"))
+
+
+@runs("traces.sh")
+def test_traces_keeps_one_trace_of_each_problem(copied: Read, tmp_path: Path) -> None:
+    row = {"instruction": "How much is 6*7?", "output": "6*7=42\nFinal: 42"}
+    training.write(tmp_path / "two.jsonl", [row, row, row | {"instruction": "How much is 6*8?"}])
+    output("traces.sh", tmp_path / "two.jsonl", "--out", tmp_path / "out.jsonl")
+    assert len(copied("out.jsonl")) == 2
+
+
+@runs("to_hf.sh", "to_gguf.sh")
+def test_a_model_is_converted_there_and_back(tmp_path: Path) -> None:
+    output("to_hf.sh", DATA / "embedded" / "model.gguf", tmp_path / "model")
+    assert json.loads((tmp_path / "model" / "config.json").read_text())["model_type"] == "qwen3"
+    output("to_gguf.sh", tmp_path / "model", tmp_path / "f32.gguf", "--type", "f32")
+    output("to_gguf.sh", tmp_path / "model", tmp_path / "bf16.gguf", "--type", "bf16")
+    assert (tmp_path / "f32.gguf").stat().st_size > (tmp_path / "bf16.gguf").stat().st_size > 10**6
+
+
+@runs("finetune.sh")
+def test_finetune_reads_its_options_before_it_needs_torch(tmp_path: Path) -> None:
+    args = ("--model", tmp_path, "--data", tmp_path / "gone.jsonl", "--out", tmp_path / "out")
+    done = script("finetune.sh", *args, TRAIN_PYTHON=sys.executable)
+    assert done.returncode == 2 and str(tmp_path) in done.stderr
+
+
+@training.needed
+def test_finetune_trains_a_model(tmp_path: Path) -> None:
+    rows = training.write(tmp_path / "rows.jsonl", training.rows(4))
+    model = DATA / "embedded" / "model.gguf"
+    args = ("--model", model, "--data", rows, "--out", tmp_path / "out", "--epochs", "1", "--lora-rank", "0")
+    output("finetune.sh", *args, TRAIN_PYTHON=str(training.PYTHON))
+    assert training.record(tmp_path / "out")
+
+
+@runs("prepare_lean.sh")
+def test_prepare_lean_writes_pairs(results: Path, tmp_path: Path) -> None:
+    """Without a Lean, theorems are left out and pairs are not."""
+    for name, text in benchmark().items():
+        path = tmp_path / "source" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    shown = output("prepare_lean.sh", "--from", tmp_path / "source", LEAN=str(tmp_path / "missing"))
+    written = results / "lean" / "prepared"
+    assert len(pairs.read(written / "pairs.jsonl")) == 2 and str(written) in shown
+
+
+@runs("baseline_lean.sh")
+@pytest.mark.usefixtures("lean")
+def test_baseline_lean_searches_and_prints_its_tables(results: Path, tmp_path: Path) -> None:
+    own = (*BASELINE, f"TRAIN_{theorems(tmp_path, *LEARNED[3:])}", "ENERGY=0", "INDEX=none", "MAX_NODES=2")
+    stand_in(tmp_path / "bin", python="")  # has all packages that a training needs, but nothing is trained
+    shown = output("baseline_lean.sh", *own, TRAIN_PYTHON=str(tmp_path / "bin" / "python"))
+    assert (results / "lean" / "baseline" / "record.json").is_file() and "solved by number of nodes" in shown
+
+
+@runs("serve_rsa.sh")
+def test_serve_rsa_answers_a_chat_client(results: Path) -> None:
+    with closing(ScriptedServer()) as model:
+        command = ["bash", str(ROOT / "scripts" / "serve_rsa.sh"), "--port", "0", "N=2", "K=2", "T=1"]
+        endpoint = subprocess.Popen(
+            command, env=environment(BASE_URL=model.url), cwd=ROOT, text=True, process_group=0,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        assert endpoint.stdout
+        url = re.search(r"http://[\d.:]+/v1", endpoint.stdout.readline())
+        try:
+            assert url
+            chat = {"model": "rsa/scripted", "messages": [{"role": "user", "content": "How much is 6*7?"}]}
+            asked = json.dumps(chat).encode()
+            request = urllib.request.Request(f"{url[0]}/chat/completions", asked, {"content-type": "application/json"})
+            with urllib.request.urlopen(request, timeout=60) as reply:
+                assert json.load(reply)["choices"][0]["message"]["content"]
+        finally:
+            endpoint.send_signal(signal.SIGINT)
+            ended(endpoint)
+        assert len(model.asked) == 4
+
+
+@runs("value.sh")
+def test_value_compares_a_head_with_the_vote(results: Path) -> None:
+    more = ("PROBLEMS=sums_card", "LIMIT=32", "N=4", "MAX_TOKENS=160", "TEMPERATURE=1")
+    output("run.sh", "12_majority", *more, ENGINE="embedded")
+    assert "best of 4 by value" in output("value.sh", "12_majority", ENGINE="embedded")
+
+
+@runs("constants_page.py")
+def test_the_page_of_constants_is_written(checkout: Path) -> None:
+    program("constants_page", folder=checkout)
+    assert (checkout / "docs" / "constants.md").read_bytes() == (ROOT / "docs" / "constants.md").read_bytes()
+
+
+@runs("lean/make_pairs.py")
+@pytest.mark.usefixtures("lean")
+def test_pairs_of_lemmas_are_written(tmp_path: Path) -> None:
+    lemmas = {"name": "a", "statement": "(n : Nat) : n ≤ n", "proof": ["exact Nat.le_refl _"], "teach": True}
+    (tmp_path / "lemmas.json").write_text(json.dumps({"theorems": [lemmas]}))
+    program("lean.make_pairs", tmp_path / "pairs.jsonl", "--lemmas", tmp_path / "lemmas.json", "--variants", "1")
+    assert [each.tactic for each in pairs.read(tmp_path / "pairs.jsonl")][:1] == ["exact Nat.le_refl _"]
+
+
+@runs("embedded/measure_roles.py")
+def test_the_roles_of_the_model_card_are_measured(results: Path) -> None:
+    shown = program("embedded.measure_roles", "PROBLEMS=sums_card", "LIMIT=1", "MAX_TOKENS=60", ENGINE="embedded")
+    assert "AUC" in shown and (results / "embedded_roles.json").is_file()
+
+
+@pytest.mark.faults
+@runs("lean/make_lemmas.py")
+@pytest.mark.usefixtures("lean")
+def test_lemmas_are_written_as_they_are_bundled(checkout: Path) -> None:
+    """This takes a minute."""
+    program("lean.make_lemmas", folder=checkout)
+    for name in ("train", "tune", "test"):
+        path = f"data/lean/lemmas_{name}.json"
+        assert (checkout / path).read_bytes() == (ROOT / path).read_bytes()
+
+
+@pytest.mark.faults
+@runs("embedded/make_graded.py")
+def test_graded_proofs_are_written_as_they_are_bundled(checkout: Path) -> None:
+    program("embedded.make_graded", folder=checkout)
+    path = "data/sums_graded.json"
+    assert (checkout / path).read_bytes() == (ROOT / path).read_bytes()
+
+
+@pytest.mark.faults
+@training.needed
+@runs(*TORCH)
+def test_tiny_models_are_trained_and_measured(tmp_path: Path) -> None:
+    torch: dict[str, Any] = {"python": training.PYTHON}
+    program("embedded.train", "--share", "0.0001", "--out", tmp_path, **torch)
+    shown = program("embedded.chances", tmp_path / "model.gguf", "--lines", "2", **torch)
+    assert "solving, 2 lines" in shown
+    pairs.write(tmp_path / "pairs.jsonl", [pairs.Pair("a", f"p : Prop\n⊢ p → {n}", "intro h") for n in range(9)])
+    program(
+        "lean.train_policy", tmp_path / "pairs.jsonl", "--out", tmp_path / "policy.gguf", "--tokens", "2000", **torch
+    )
+    assert (tmp_path / "policy.gguf").stat().st_size > 10**6
