@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import ROOT
 
 SCRIPTS = sorted(path.relative_to(ROOT) for path in (ROOT / "scripts").rglob("*.sh") if path.name != "common.sh")
+MINE = "99_an_experiment_of_mine"
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +21,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for path in [ROOT / "setup.sh", *ROOT.glob("requirements*.txt")]:
         shutil.copy(path, folder)
-    (folder / "experiments" / "29_an_experiment_of_mine.py").write_text(f'"""It does something: {"word " * 20}."""\n')
+    (folder / "experiments" / f"{MINE}.py").write_text(f'"""It does something: {"word " * 20}."""\n')
     (folder / "python").write_text('#!/bin/sh\n[ "$1" = -c ] || [ "$1" = --version ]\n')
     (folder / "python").chmod(0o755)
     return folder
@@ -54,7 +55,7 @@ def test_each_experiment_has_a_row_of_the_list_that_fits_the_terminal(clone: Pat
     assert done.returncode == 0 and max(map(len, lines)) <= 80
     listed = [line.split()[0] for line in lines if line[:4].strip().isdigit()]
     assert sorted(listed) == sorted(path.stem for path in (clone / "experiments").glob("*.py"))
-    assert listed[-1] == "29_an_experiment_of_mine" and "\nOthers\n" in done.stdout
+    assert listed[-1] == MINE and "\nOthers\n" in done.stdout
     assert all(f"\n  {name}" in done.stdout for name in ("MODEL", "BASE_URL", "ENGINE", "PORT"))
 
 
