@@ -105,3 +105,10 @@ def test_a_second_terminal_waits_and_shows_it(clone: Path) -> None:
     holder.stdin.close()
     holder.wait()
     assert "setting up .venv" in second.stderr.read() and second.wait() == 2
+
+
+def test_a_clone_with_crlf_has_lf_in_every_text() -> None:
+    listed = subprocess.run(["git", "ls-files", "--eol"], capture_output=True, text=True, cwd=ROOT, check=True)
+    texts = [line for line in listed.stdout.splitlines() if line.startswith("i/lf ")]
+    assert len(texts) > 500
+    assert [line for line in texts if "attr/text=auto eol=lf" not in line] == []
