@@ -36,6 +36,7 @@ from core.session.session import need_of
 from labs.endpoint import chat
 from labs.endpoint.answer import Solved, named, solve
 from labs.endpoint.chat import ChatRequest, Offer, Refusal, own
+from labs.endpoint.connection import Connection
 from labs.endpoint.hosts import Names
 
 PORT = 30100
@@ -43,6 +44,7 @@ MAX_BODY = 2 * 2**20  # bytes of a request
 MOST_COMPLETIONS = 4096  # limit for a request's completions and N times its candidates, unless the defaults need more
 MOST_CONNECTIONS = 256  # open connections at a time (further requests get 503)
 GRACE_SECONDS = 5  # time for clients to read the end of a response when the endpoint stops
+IDLE_SECONDS = 30  # after a response, time for the connection's next request
 KEEP_ALIVE = 15.0  # seconds without an event, after which a comment keeps proxies from closing the stream
 PIECE = 2000  # characters of a content delta, because some clients refuse lines above 16 kB
 ABOUT = "constants of requests (docs/constants.md), for the scaffolds that have them. SCAFFOLD=NAME offers only one"
@@ -247,8 +249,12 @@ async def serve(
     async with Generator(server, journal, limit, common.TIMEOUT, stall=common.STALL_SECONDS) as generator:
         endpoint = Endpoint(generator, offers, Names(place.getsockname()[0], hosts))
         quiet: dict[str, Any] = {"ws": "none", "lifespan": "off", "log_level": "error", "access_log": False}
-        limits: dict[str, Any] = {"limit_concurrency": MOST_CONNECTIONS, "timeout_graceful_shutdown": GRACE_SECONDS}
-        web = uvicorn.Server(uvicorn.Config(endpoint.app(), http="h11", **quiet, **limits))
+        limits: dict[str, Any] = {
+            "limit_concurrency": MOST_CONNECTIONS,
+            "timeout_graceful_shutdown": GRACE_SECONDS,
+            "timeout_keep_alive": IDLE_SECONDS,
+        }
+        web = uvicorn.Server(uvicorn.Config(endpoint.app(), http=Connection, **quiet, **limits))
         web.capture_signals = nullcontext  # type: ignore  # asyncio and main() handle signals
         work = asyncio.create_task(web.serve([place]))
         try:

@@ -1,17 +1,18 @@
 """Hostile clients of the endpoint, over real sockets: foreign names, no key, too much, and disconnects."""
 
+import http.client
 import json
 import socket
 import struct
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from core.engines.server import Key, Server
-from labs.endpoint import app
+from labs.endpoint import app, connection
 from labs.endpoint.hosts import Names
 from tests.fakes.http import Proxy
 from tests.helpers.processes import eventually
@@ -161,6 +162,73 @@ def test_clients_that_leave_anywhere_are_no_word_in_the_log(
     assert status(running, "Host: localhost") == 200
     running.close()
     assert not capfd.readouterr().err
+
+
+HALF = [  # beginnings of a request, after which a client says nothing
+    b"", b"P", b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n",
+    b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Content-Length: 100\r\n\r\n{",
+]  # fmt: skip
+
+
+def test_silent_connections_do_not_shut_the_endpoint(
+    engine: Server, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(app, "MOST_CONNECTIONS", 40)
+    running = start(engine)
+    with ExitStack() as clients:
+        for number in range(40):
+            clients.enter_context(closing(connected(running))).sendall(HALF[number % len(HALF)])
+        assert status(running, "Host: localhost") == 503
+        assert eventually(lambda: status(running, "Host: localhost") == 200, 30)
+
+
+def test_a_connection_that_drips_its_head_is_closed(
+    engine: Server, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "REQUEST_SECONDS", 0.5)
+    with closing(connected(start(engine))) as client, pytest.raises(ConnectionError):
+        for _ in range(600):
+            client.sendall(b"G")
+            time.sleep(0.1)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_connection_between_requests_and_one_whose_request_takes_long_stay_open(
+    stream: bool, engine: Server, proxy: Proxy, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forward = proxy._forward
+
+    def slowly(request: Any, body: bytes | None) -> None:
+        time.sleep(0.8)
+        forward(request, body)
+
+    monkeypatch.setattr(proxy, "_forward", slowly)
+    monkeypatch.setattr(connection, "REQUEST_SECONDS", 0.2)
+    running = start(replace(engine, base_url=proxy.url))
+    with closing(http.client.HTTPConnection("127.0.0.1", running.address[1], timeout=60)) as client:
+        for _ in range(2):
+            body = json.dumps({"model": running.model, "messages": ASKED, "stream": stream, "rsa": {"T": 0}})
+            client.request("POST", "/v1/chat/completions", body, {"content-type": "application/json"})
+            reply = client.getresponse()
+            text = reply.read().decode()
+            assert reply.status == 200 and '"stop"' in text
+            assert client.sock is not None, "the endpoint keeps the connection"
+            time.sleep(0.6)
+
+
+def test_a_body_may_take_longer_than_the_limit_of_its_pauses(
+    engine: Server, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "REQUEST_SECONDS", 1.0)
+    running = start(engine)
+    whole = request(running, rsa={"T": 0})
+    with closing(connected(running)) as client:
+        for place in range(0, len(whole), len(whole) // 8):
+            client.sendall(whole[place : place + len(whole) // 8])
+            time.sleep(0.3)
+        assert int(client.recv(65536).split()[1]) == 200
 
 
 @pytest.mark.parametrize("moment", ["waiting", "streaming", "whole"])
