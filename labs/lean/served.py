@@ -38,7 +38,7 @@ CONSTANTS = {
 SETTINGS = {"LLM_BASE": "MODEL", "SGLANG_URL": "BASE_URL"}  # a variable, and the setting that it replaces
 # The constants of a policy that the user names. The experiments' files are for the tiny policy and its lemmas.
 NAMED = {"CANDIDATES": 4, "MAX_NODES": 100, "TRAIN_NODES": 100, "BATCH": 32, "NUM_WORKERS": 6, "MAX_TOKENS": 128,
-         "EXPLORE": "none", "GUISES": 0, "RATE": 2e-4}  # fmt: skip
+         "EXPLORE": "none", "GUISES": 0, "RATE": 2e-4, "MAX_ITERATION": 4}  # fmt: skip
 
 
 def is_named() -> bool:

@@ -44,6 +44,8 @@ _OPEN = re.compile(r"^open (?!.* in$)[\w. ]+$", re.MULTILINE)
 _COMMENT = re.compile(r"/-.*?-/|--[^\n]*", re.DOTALL)  # the guard refuses the rest of a nested comment
 _MODIFIERS = re.compile(r"(?:(?:private|protected|public|nonrec|noncomputable)\s+)*(?:theorem|lemma)\s+")
 _NAME = re.compile(r"(?P<name>[^\s(\[{⦃:]+?)(?:\.\{[^}]*\})?(?=[\s(\[{⦃:])")
+# The beginning of "BINDERS : TYPE" outside brackets: the ends of binders in brackets, and names, as in "n m : n = m".
+_BINDERS = re.compile(r"(?:[\s)\]}⦄]|(?!(?:exists|forall|fun|if|let)\b|[λΠΣ])[^\W\d][\w']*+)*:(?!=)")
 _NO_PROOF = re.compile(r":=\s*(?:by(?:\s+sorry)?|sorry)?\s*\Z")
 
 
@@ -77,8 +79,15 @@ def read(path: Path) -> list[Theorem]:
     for row in decoded(path, _File, "the theorems", REMEDY).theorems:
         if row.name in theorems:
             raise UserError(f"{path}: the name {row.name} is used twice. Rename or remove one of the theorems")
-        theorems[row.name] = Theorem(row.name, row.statement)
+        theorems[row.name] = Theorem(row.name, with_colon(row.statement))
     return list(theorems.values())
+
+
+def with_colon(statement: str) -> str:
+    """Return a statement of a file as "BINDERS : TYPE". A type alone, as BurnQED's files have it, gets the colon:
+    "∀ p : Prop, p → p" becomes ": ∀ p : Prop, p → p"."""
+    outside = "".join(statement[place] for place in guard.outside(statement))
+    return statement if _BINDERS.match(outside) else f": {statement.strip()}"
 
 
 def elaborating(theorems: Sequence[Theorem], where: str, lean: Toolchain, config: LeanConstants) -> list[Theorem]:

@@ -169,6 +169,7 @@ def test_a_named_policy_has_the_guides_constants_and_the_tiny_one_has_not(monkey
         found = constants.read(ControlledConstants, FILE)
         assert expected == (found.MAX_NODES, found.CANDIDATES)
         assert served.is_named() == (named == "policy.gguf")
+        assert (4 if served.is_named() else 2) == constants.read(IterationConstants, FILE).MAX_ITERATION
     found = constants.read(ControlledConstants, FILE, ["CANDIDATES=5"])
     assert (found.CANDIDATES, found.BATCH, found.NUM_WORKERS) == (5, 32, 6)
     told = dict(served.rows(found))["constants"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from labs.lean import theorems
+from labs.lean import guard, theorems
 from labs.lean.constants import LeanConstants
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
@@ -28,6 +28,40 @@ def test_a_file_is_read_in_order(tmp_path: Path) -> None:
     rows = [row("b"), row("a", ": True") | {"proof": "more than is needed"}]
     expected = [Theorem("b", rows[0]["statement"]), Theorem("a", ": True")]
     assert theorems.read(file(tmp_path, {"theorems": rows})) == expected
+
+
+TYPES = [
+    "∀ p : Prop, p → p",
+    "∀ (n : Nat), n = n",
+    "∃ f : Nat → Nat, f 0 = 0",
+    "forall p : Prop, p → p",
+    "¬ False",
+    "True",
+    "(1 : Nat) = 1",
+    "id (0 : Nat) = (0 : Nat)",
+]
+WITH_BINDERS = [": True", "(p : Prop) : p → p", "p q : p → q → p", "{p : Prop} (h : p) : p", "(p : Prop)\n  : p → p"]
+
+
+@pytest.mark.parametrize("statement", TYPES)
+def test_a_type_alone_is_a_statement(statement: str, tmp_path: Path) -> None:
+    [theorem] = theorems.read(file(tmp_path, {"theorems": [row("a", statement)]}))
+    assert theorem.statement == f": {statement}" and not guard.refused_statement(theorem.statement)
+
+
+@pytest.mark.parametrize("statement", WITH_BINDERS)
+def test_a_statement_with_a_colon_stays_as_it_is(statement: str) -> None:
+    assert theorems.with_colon(statement) == statement
+
+
+def test_real_lean_reads_types_alone(lean: Toolchain) -> None:
+    given = [Theorem(each, theorems.with_colon(each)) for each in TYPES if "id" not in each]
+    assert theorems.elaborating(given, "mine.json", lean, LeanConstants(NUM_WORKERS=1)) == given
+
+
+def test_long_statements_are_read_in_no_time() -> None:
+    for words in ("a" * 50_000, "a " * 50_000, "(a) " * 50_000):
+        assert theorems.with_colon(f"{words}=") == f": {words}="
 
 
 @pytest.mark.parametrize(
