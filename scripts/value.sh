@@ -2,7 +2,7 @@
 # Train a value head on a run's samples, and compare its choices with the vote and the model's verdicts: bash scripts/value.sh 13_best_of
 # MODEL and ENGINE select the model, as for the run.
 set -euo pipefail
-. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 module=labs.training.value
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 bash "$root/setup.sh" harness
 run "$@"

@@ -63,7 +63,13 @@ def test_without_the_labs_all_other_tests_are_collected(copy: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [("bash", "scripts/grade.sh"), ("bash", "scripts/run.sh", "21_star"), (*PLAN, "21_star")]
+    "command",
+    [
+        ("bash", "scripts/grade.sh"),
+        ("bash", "scripts/value.sh", "13_best_of"),
+        ("bash", "scripts/run.sh", "21_star"),
+        (*PLAN, "21_star"),
+    ],
 )
 def test_without_the_labs_their_commands_are_refused_in_a_line(copy: Path, command: tuple[str, ...]) -> None:
     experiment = copy / "experiments" / "21_star.py"
