@@ -39,6 +39,7 @@ collect_ignore = [] if (ROOT / "labs").exists() else ["real"]  # needs models th
 # The slowest files, the slowest first, so that the suite does not wait for one of them at its end.
 LONGEST = (
     "labs/test_golden.py", "golden/test_core.py", "labs/training/test_convert.py", "labs/star/test_star.py",
+    "labs/test_scripts_run.py", "test_scripts_run.py",
     "engines/test_fleet.py", "engines/test_server.py", "report/test_page.py", "generate/test_retry.py",
     "labs/lean/test_faults.py", "faults/test_wire.py", "labs/test_pages.py",
     "labs/proofs/grade/test_slurm.py", "plan/test_plan.py", "grading/test_answers.py", "report/test_cli.py",

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from core.engines.process import free_port
 from tests.conftest import ROOT, ended, environment
 from tests.fakes.server import ScriptedServer
 from tests.helpers.machine import stand_in
@@ -97,7 +98,7 @@ def test_plan_counts_the_completions_of_the_constants(tmp_path: Path) -> None:
 
 @runs("start_server.sh")
 def test_start_server_serves_until_it_is_stopped(tmp_path: Path) -> None:
-    changes = environment(ENGINE="embedded", PORT="29872", RESULTS_DIR=str(tmp_path))
+    changes = environment(ENGINE="embedded", PORT=str(free_port()), RESULTS_DIR=str(tmp_path))
     server = subprocess.Popen(
         ["bash", str(ROOT / "scripts" / "start_server.sh")], env=changes, cwd=ROOT, text=True, process_group=0,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,

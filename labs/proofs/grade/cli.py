@@ -68,9 +68,8 @@ def main(argv: Sequence[str]) -> None:
 def _general(items: Sequence[Item], chosen: rubric.Prompt | None) -> list[tuple[str, str]]:
     """Return the opening row about problems that the general rubric grades, if there are any."""
     ids = {item.problem.id for item in items if rubric.uses_general(item.problem, chosen)}
-    if not ids:
-        return []
-    return [("rubric", f"the general rubric of {MAX_POINTS} points, because {len(ids):,} problems have no guidelines")]
+    where = f"for {len(ids):,} problem{'s' * (len(ids) > 1)} without guidelines"
+    return [("rubric", f"the general rubric of {MAX_POINTS} points, {where}")] if ids else []
 
 
 def planned(words: Sequence[str]) -> tuple[str, Task[GradeConstants], list[str]]:
