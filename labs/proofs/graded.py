@@ -166,9 +166,10 @@ def scheme_of(cell: Any) -> str:
     if isinstance(cell, str) and cell.lstrip().startswith("["):
         with suppress(ValueError):
             items = json.loads(cell)
-    if isinstance(items, list) and items and all(isinstance(each, Mapping) and "max_points" in each for each in items):
+    objects = [each for each in items if isinstance(each, Mapping)] if isinstance(items, list) else []
+    if any("max_points" in each for each in objects):
         parts = ("title", "grading_scheme_desc", "max_points")
-        return text_of([{name: each[name] for name in parts if name in each} for each in items])
+        return text_of([{name: each[name] for name in parts if name in each} for each in objects])
     return text_of(cell)
 
 

@@ -75,6 +75,7 @@ def test_no_grader_is_shown_what_people_gave_by_the_scheme() -> None:
     details = [{"title": "Start", "grading_scheme_desc": "begins", "max_points": 3} | given]
     for cell in (details, json.dumps(details)):
         assert scheme_of(cell) == "title: Start; grading_scheme_desc: begins; max_points: 3"
+    assert scheme_of([*details, {"title": "Rest", "points": 4}, 4]).endswith("max_points: 3\ntitle: Rest")
     assert scheme_of([{"title": "All", "points": 7}]) == "title: All; points: 7"
     assert scheme_of("[not JSON") == "[not JSON" and scheme_of(None) == ""
 
