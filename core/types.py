@@ -25,6 +25,7 @@ _REASONS = {
     BROKEN: "error abort cancelled timeout network_error insufficient_system_resource",
 }
 ENDS = {reason: end for end, reasons in _REASONS.items() for reason in reasons.split()}
+TOOL_CALL = "tool_calls"  # the finish reason of a reply that calls tools and has no text
 PROOF = "proof"  # the answer_type of a problem that asks for a proof
 ANSWERS, PROOFS, EITHER = "answers", "proofs", "either"  # the kinds of problems that a grader accepts
 MAX_POINTS = 7  # most points of a proof, as at olympiads
@@ -194,7 +195,19 @@ class Completion:
     @property
     def empty(self) -> bool:
         """True if the reply ended normally but contains no text."""
-        return not (self.error or self.truncated or self.filtered or self.thinking.strip() or self.text.strip())
+        has_ended = not (self.error or self.truncated or self.filtered or self.only_calls)
+        return has_ended and not (self.thinking.strip() or self.text.strip())
+
+    @property
+    def only_calls(self) -> bool:
+        """True if the reply calls a tool, but contains no answer."""
+        return self.finish_reason == TOOL_CALL and not self.text.strip()
+
+    @property
+    def only_thinks(self) -> bool:
+        """True if the reply ended normally and contains thinking, but no answer."""
+        has_ended = not (self.error or self.truncated or self.filtered or self.only_calls)
+        return has_ended and bool(self.thinking.strip()) and not self.text.strip()
 
     @property
     def counted(self) -> tuple[int | None, int | None, int | None]:

@@ -1,8 +1,8 @@
 """Return the completion of a chat request from the journal, or else from the server.
 
 The Generator splits a reply into thinking and answer. If thinking hits the token cap, the Generator can close it and
-request the answer, as it can if a reply ends without one. A "Wait" can make a model continue thinking. The Generator
-journals a failure only if it is final.
+request the answer, as it can if a reply ends without one. A "Wait" can make a model continue thinking. Only replies are
+finished work: the journal contains no failures, so the next run requests them again.
 """
 
 import sys
@@ -15,12 +15,12 @@ from core.base import terminal
 from core.base.errors import UserError, one_line
 from core.base.thinking import TAGS, has_tag, split_thinking, written_tags
 from core.engines.cards import REFUSED
-from core.engines.server import Server, ending, untagged
+from core.engines.server import CANNOT, Server, ending, untagged
 from core.generate import continued
 from core.generate.budget import Budget, Hold, Over
 from core.generate.journal import Journal, content_key
 from core.generate.queue import Slots
-from core.generate.reply import Failure, Refused, Reply
+from core.generate.reply import UNKNOWN_MODEL, Denied, Failure, Refused, Reply
 from core.generate.retry import Asker
 from core.types import CHARACTERS, ELICITED_ANSWER, Completion, Messages, Sampling, opening_for
 
@@ -93,8 +93,8 @@ class Generator:
     async def __call__(self, messages: Messages, seed: int, sampling: Sampling, priority: float = 0.0) -> Completion:
         """Return the completion of `messages`. Of the waiting requests, the one with the highest `priority` is sent
         first. Raises UserError to end the run, for example if the server no longer answers or the budget is used up."""
-        key = self.key(messages, seed, sampling)
-        if found := self.journal.get(key):
+        found = self._kept(self.key(messages, seed, sampling))
+        if found and not self._lacks_forcing(found, sampling):
             self.on_completion(found, False)
             return found
         if sampling.opening and (why := self.server.cannot_continue):
@@ -109,6 +109,18 @@ class Generator:
         self.on_completion(completion, not completion.reused)
         return completion
 
+    def _kept(self, key: str) -> Completion | None:
+        """Return the reply in the journal, or None. Journals of earlier versions also contain failures, which do not
+        count."""
+        found = self.journal.get(key)
+        return None if found is None or found.error else found
+
+    def _lacks_forcing(self, found: Completion, sampling: Sampling) -> bool:
+        """Return whether the request that forces an answer failed in an earlier run, so that it is sent again."""
+        is_cut = found.truncated and bool(found.thinking) and not found.answer
+        is_forced = found.forced is not None or found.not_forced is not None
+        return is_cut and not is_forced and bool(sampling.answer_tokens) and not sampling.opening
+
     async def _complete(self, messages: Messages, seed: int, sampling: Sampling, hold: Hold) -> Completion:
         """Return the completion from the journal or the server.
 
@@ -116,26 +128,31 @@ class Generator:
         with more waits continues the completions of this run. So does an elicited answer. If nothing continues the
         earlier completion, it is returned, with the reason if it lacks a wait or an answer."""
         key = self.key(messages, seed, sampling)
-        if found := self.journal.get(key):
+        found = self._kept(key)
+        if found and not self._lacks_forcing(found, sampling):
             return found
         earlier = sampling.earlier
-        before = await self._complete(messages, seed, earlier, hold) if earlier else None
-        began, is_final = time.monotonic(), True
+        before = found or (await self._complete(messages, seed, earlier, hold) if earlier else None)
+        began = time.monotonic()
         try:
-            if before is None:
+            if found:
+                completion = await self._forced(found, messages, sampling, hold)
+            elif before is None:
                 completion = await self._ask(messages, seed, sampling, hold)
             elif sampling.elicit:
                 completion = await self._elicit(before, messages, sampling, hold)
             else:
                 completion = await self._wait(before, messages, sampling, hold)
         except Failure as failure:
-            completion, is_final = self._failed(before or Completion(key, seed), sampling, failure), failure.is_final
-        if before and (completion is before or not is_final):
+            return self._failed(before or Completion(key, seed), sampling, failure)
+        if completion is before:
             return completion
         seconds = round(time.monotonic() - began + (before.seconds if before else 0.0), 3)
         completion = replace(completion, key=key, reused=False, seconds=seconds, origin=self.server.origin)
-        if is_final:
-            self.journal.put(completion, messages, paid=-hold.settled())
+        has_failed = completion.not_forced not in (None, NEW_TURN, CANNOT)  # the request that forces the answer
+        if not (found and has_failed):  # the journal keeps the reply, but not the failure
+            kept = replace(completion, not_forced=None) if has_failed else completion
+            self.journal.put(kept, messages, paid=-hold.settled())
         return completion
 
     def _failed(self, before: Completion, sampling: Sampling, failure: Failure) -> Completion:
@@ -174,7 +191,7 @@ class Generator:
             # For top_k, -1 means off. SGLang and its gateway refuse 0, and llama.cpp and vLLM accept both.
             body |= {"top_k": sampling.top_k or -1, "min_p": sampling.min_p}
         if sampling.opening:
-            body |= self.server.dialect.closed(self.server, messages, "", sampling.opening)
+            body |= self._closed(messages, "", sampling.opening)
         if sampling.stop:
             body["stop"] = [sampling.stop]
         if sampling.top_logprobs or sampling.sum_logprobs:
@@ -183,6 +200,12 @@ class Generator:
         if self.server.card.streams:  # only a stream shows that the server still works on a request
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         return self.server.card.body(body)
+
+    def _closed(self, messages: Messages, thinking: str, opening: str) -> dict[str, Any]:
+        """Return the fields of a request that closes `thinking` and begins the answer with `opening`.
+        Without thinking, tags would confuse a model that does not think, so there is only the opening."""
+        fields = self.server.dialect.closed(self.server, messages, thinking, opening)
+        return fields if thinking or self.server.thinking else fields | ending(messages, opening)
 
     def _read(self, reply: Reply, seed: int, sampling: Sampling, is_cut: bool) -> Completion:
         thinking, answer = split_thinking(reply.content, reply.reasoning, is_cut)
@@ -259,9 +282,7 @@ class Generator:
                 kept = len(thinking + before.answer) * max(room, 0) // spent - len(before.answer)
                 thinking = thinking[-max(1, kept) :]
         body = self._body(messages, before.seed, replace(sampling, max_tokens=sampling.answer_tokens))
-        body |= _retagged(self.server.dialect.closed(self.server, messages, thinking, opening), tags)
-        if not thinking and not self.server.thinking:  # without thinking, tags would confuse the model
-            body |= ending(messages, opening)
+        body |= _retagged(self._closed(messages, thinking, opening), tags)
         reply = await self.asker(body, hold, self._forced_most(hold, messages, sampling))
         rest = self.server.dialect.continuation(reply.content, reply.reasoning, opening)
         return replace(
@@ -302,15 +323,15 @@ class Generator:
 
     def _refusal(self, error: Refused) -> str:
         """Return the error to record for a refused request. Raises UserError if all requests seem to be refused."""
-        if error.status in (401, 403) and not error.is_filtered:  # OpenRouter moderates with 403
-            raise UserError(f"the server at {self.server.base_url} refuses the key. {self.server.key.remedy}")
-        if error.status == 404:
-            raise UserError(f"the server at {self.server.base_url} has no model {self.server.model!r}: {error}")
-        overflows = ("context", "too long", "too large", "maximum length")
-        is_overflow = any(words in str(error).lower() for words in overflows)
-        if not (error.may_pass or is_overflow or error.is_filtered) and self.asker.usable_at is None:
-            raise UserError(f"the server at {self.server.base_url} refuses every request: {error}. {REFUSED}")
-        if is_overflow:
+        address = self.server.base_url
+        if isinstance(error, Denied) and self.asker.is_denied:
+            if error.status == UNKNOWN_MODEL:
+                raise UserError(f"the server at {address} has no model {self.server.model!r}: {error}")
+            raise UserError(f"the server at {address} refuses the key. {self.server.key.remedy}")
+        is_first = self.asker.usable_at is None
+        if is_first and not (error.may_pass or error.is_of_its_prompt or isinstance(error, Denied)):
+            raise UserError(f"the server at {address} refuses every request: {error}. {REFUSED}")
+        if error.is_overflow:
             return f"context overflow: {error}"
         return f"filtered: {error}" if error.is_filtered else error.words
 

@@ -13,22 +13,60 @@ from core.base.errors import one_line
 from core.base.files import storable
 from core.base.prices import Counted
 from core.engines import client
-from core.types import BROKEN, CUT, Message, end_of
+from core.types import BROKEN, CUT, TOOL_CALL, Message, end_of
 
 LONGEST_WORDS = 300  # characters of a server's error message that are shown
 PASSING = (408, 409, 425, 429)  # status codes of temporary errors, besides 5xx
 THROTTLED = 429  # the status code of a rate limit
+TOO_LARGE = 413  # the status code of a request that is too large
+UNKNOWN_MODEL = 404  # the status code of an unknown model
+DENIED = (401, 403, UNKNOWN_MODEL)  # status codes of a refused key or an unknown model
+OVERFLOW_CODE = "context_length_exceeded"  # OpenAI's code of a prompt that exceeds the context
 PASSED_ON = (408, 502, 504, 524)  # status codes of a gateway. The model may still work on the request
 _UNPAID = re.compile(
     r"insufficient[ _-]?(?:quota|credit|balance|fund)|credit balance|payment[ _]required"
     r"|billing_(?:hard_limit|not_active)"
 )
 _FILTERED = re.compile(r"content[ _-]?(?:filter|management|policy)|moderation")
+# Messages of servers that refuse a request because it does not fit the model's context. tests/generate/test_refusals.py
+# quotes them. A dot matches line breaks, and a gap is short, so that a long message is searched in no time.
+_OVERFLOW = re.compile(
+    r"""
+    context[ _-]*(?:length|window|size|limit|overflow) | \bn_ctx\b | \bsession_len\b
+    | max_(?:model|seq|input|prompt)_len | \bmax_num_tokens\b | max_position_embeddings
+    | max(?:imum)?[ ](?:prompt|input|sequence|model|message)[ ](?:length|tokens)
+    | (?:prompt|inputs?|messages?|conversation|request(?:[ ]body)?)\b .{0,80}? \btoo[ ](?:long|large|big|many[ ]tokens)
+    | \btoo[ ]many[ ](?:\w+[ ])?tokens\b | (?<!output[ ])(?<!completion[ ])token[ ]limit\b | tokens_limit
+    | prompt[ ]exceeds | range[ ]of[ ]input[ ]length | `inputs`[ ](?:tokens|must[ ]have)
+    | (?:input|prompt|message|total|requested|request|sequence)s?[ ]?(?:token|length)s?\b .{0,80}?
+      (?:exceed|longer|larger|greater|more[ ]than|supports[ ]|limit|(?:must|should)[ ](?:not|be[ ](?:<|less|at[ ]most)))
+    | (?:input|prompt|message|request|conversation)s?\b .{0,60}? \d[ ]tokens\b .{0,60}?
+      (?:exceed|longer|larger|greater|more[ ]than|supports[ ]|limit|maximum)
+    | number[ ]of[ ](?:\w+[ ])?tokens .{0,60}? (?:exceed|larger|greater|more[ ]than)
+    | exceeds?[ ]the[ ](?:model|maximum)\S*[ ] .{0,40}? (?:input|prompt|number[ ]of|sequence|total)[ ](?:token|length)
+    | (?:reduce|shorten)[ ](?:the[ ]length[ ]of[ ])?(?:the|your|either)[ ](?:messages?|input|prompt|one)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+# Limits per time and limits of files are not the model's context.
+_RATE = re.compile(r"rate[ _-]?limit|\bper[ -](?:sec|min|hour|day|month)|\btp[mdh]\b|quota|throttl")
+_FILE = re.compile(r"\b(?:image|photo|audio|video|file|pdf|attachment|payload|upload)")
+_TOO_LARGE = re.compile(r"\btoo[ _](?:large|long|big)\b")
+_ECHOED = ("input", "messages", "body", "request")  # fields in which a validator repeats the request
+_SEARCHED = 4096  # characters of an error in which these words are searched
 _WORDS = ("message", "msg", "detail", "error", "errors", "title", "reason")  # fields that may hold an error's message
+_CALLS = ("tool_calls", "function_call")  # fields of a message that calls a tool
 _DEEPEST = 5  # nested levels of an error, or of a message's parts, that are searched
+# Tokens that a prompt has at least: for each word, and for each character of a script that joins words without spaces
+# or has short words. These are Chinese, Japanese and Korean, and Thai, Lao, Burmese and Khmer.
+A_WORD, A_CHARACTER, A_LETTER = 0.8, 1 / 3, 1 / 5
+_CHARACTERS = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+_LETTERS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+_MARKS = r"\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0dff"  # no letters for \w, but parts of a word
+_WORD = re.compile(rf"(?:[^\W\d_{_CHARACTERS}{_LETTERS}]|[{_MARKS}])+|\d+")
+_CHARACTER, _LETTER = re.compile(f"[{_CHARACTERS}]"), re.compile(f"[{_LETTERS}]")
 LEAST_CUT = 200  # prompts that need fewer tokens are not checked, because servers rarely cut them
 _KINDS = {"thinking": "reasoning", "reasoning": "reasoning", "refusal": "refusal"}  # a part's type -> field of its text
-_WORD = re.compile(r"[^\W\d_]+|\d+")
 
 
 @dataclass(frozen=True)
@@ -59,7 +97,6 @@ class Failure(Exception):
     is_free = False  # True if the provider can't charge: the request was refused before any token, or never arrived
     may_pass = True  # whether a retry may help
     tries = math.inf  # after so many failures of this kind, the request is given up
-    is_final = False  # whether the request can never succeed, so that the journal stores its failure
     what = ""  # the beginning of `words`
 
     @property
@@ -106,11 +143,12 @@ class Refused(Failure):
         text, error = (body, _json(body)) if isinstance(body, str) else (json.dumps(body), body)
         super().__init__(one_line(_words(error) or text or f"Error code: {status}", LONGEST_WORDS))
         self.status, self._all, self.what = status, text.lower(), f"status {status}: "
+        self._told = " ".join(_texts(text if error is None else error))[:_SEARCHED].lower()
         self.wait = _wait({name.lower(): value for name, value in headers.items()})
         self.is_free = not (is_within or status in PASSED_ON)
-        self.is_final = status in (400, 413, 422)
         is_too_large = "request too large" in self._all  # one request exceeds the limit of tokens per minute
-        self.may_pass = status >= 500 or (status in PASSING and not is_too_large)
+        is_for_good = is_too_large or OVERFLOW_CODE in self._told
+        self.may_pass = (status >= 500 or status in PASSING) and not is_for_good
 
     @property
     def is_unpaid(self) -> bool:
@@ -118,9 +156,37 @@ class Refused(Failure):
         return self.status == 402 or (self.status in (400, 403, 429) and bool(_UNPAID.search(self._all)))
 
     @property
+    def is_overflow(self) -> bool:
+        """True if prompt and token cap do not fit the model's context. Rate limits and large images do not count."""
+        if OVERFLOW_CODE in self._told:
+            return True
+        is_file = bool(_FILE.search(self._told)) and "token" not in self._told
+        is_limit = self.status == THROTTLED or bool(_RATE.search(self._told))
+        return not (is_file or is_limit) and bool(_OVERFLOW.search(self._told))
+
+    @property
+    def is_of_its_prompt(self) -> bool:
+        """True if the error concerns this prompt, so that the server may accept other prompts."""
+        is_too_large = self.status == TOO_LARGE or bool(_TOO_LARGE.search(self._told))
+        return self.is_overflow or self.is_filtered or is_too_large
+
+    @property
     def is_filtered(self) -> bool:
         """True if the error mentions a content filter, content policy or moderation."""
         return bool(_FILTERED.search(self._all))
+
+
+class Denied(Refused):
+    """An error response that denies the key or the model (DENIED), and usually repeats for every request."""
+
+    tries = 4
+
+
+def refusal(status: int, body: Any, headers: Mapping[str, str], is_within: bool = False) -> Refused:
+    """Return the failure in an error response. Its arguments equal the arguments of Refused."""
+    found = Refused(status, body, headers, is_within)
+    is_denied = status in DENIED and not found.is_filtered  # OpenRouter moderates with 403
+    return Denied(status, body, headers, is_within) if is_denied else found
 
 
 class _Draft:
@@ -131,6 +197,7 @@ class _Draft:
         self.finish: Any = None
         self.pieces: defaultdict[str, list[str]] = defaultdict(list)
         self.tokens: list[Any] = []  # each with its log-probability
+        self.has_deltas = self.calls_tool = False
 
     def add(self, found: dict[str, Any], is_chunk: bool) -> None:
         """Add a whole chat completion or a chunk of a stream. Raises Malformed."""
@@ -138,14 +205,22 @@ class _Draft:
         self.usage = found.get("usage") or self.usage
         try:
             choice = (found.get("choices") or [{}])[0]
-            message = choice.get("delta") or {} if is_chunk else choice["message"]
+            message = self._message(choice) if is_chunk else choice["message"]
             self.finish = choice.get("finish_reason") or self.finish
+            self.calls_tool = self.calls_tool or any(message.get(field) for field in _CALLS)
             self.tokens += client.objects(choice.get("logprobs"), "content")
             for field in ("content", "reasoning_content", "reasoning", "refusal"):
                 for name, text in _parts(field, message.get(field)):
                     self.pieces[name].append(text)
         except (AttributeError, KeyError, TypeError):
             raise Malformed(f"no message in {found!r:.120}") from None
+
+    def _message(self, choice: Mapping[str, Any]) -> Any:
+        """Return the part of the message in a chunk's `choice`. Some servers call it `message` instead of `delta`.
+        A `message` after deltas repeats the whole message, so it is ignored."""
+        self.has_deltas = self.has_deltas or bool(choice.get("delta"))
+        part = choice.get("delta") if self.has_deltas else choice.get("message")
+        return part or {}
 
     def reply(self) -> Reply:
         """Return the whole reply. Raises Malformed if it is incomplete."""
@@ -157,6 +232,8 @@ class _Draft:
         reasoning = texts.get("reasoning_content") or texts.get("reasoning", "")
         if refusal:
             content, finish = "\n\n".join(filter(None, (content, refusal))), "refusal"
+        elif self.calls_tool and not (content.strip() or end_of(finish)):
+            finish = TOOL_CALL  # some servers report "stop"
         prompt, cached, completion = _usage(self.usage)
         return Reply(
             model=client.line(self.model) or "",
@@ -183,7 +260,7 @@ async def read(parts: AsyncIterator[bytes]) -> Reply:
         is_stream, data = True, line[5:].strip()
         if data == b"[DONE]":
             is_done = True
-        elif data:
+        elif data and not is_done:  # some servers and proxies append lines that do not belong to the reply
             draft.add(_object(data), is_chunk=True)
     if not is_stream:
         draft.add(_object(b"\n".join(others)), is_chunk=False)
@@ -210,7 +287,7 @@ def _object(data: bytes) -> dict[str, Any]:
         raise Malformed(f"no JSON object: {data[:80]!r}")
     if error := found.get("error") or (found.get("object") == "error" and found):
         code = error.get("code") if isinstance(error, dict) else None
-        raise Refused(code if type(code) is int and 400 <= code < 600 else 500, error, {}, is_within=True)
+        raise refusal(code if type(code) is int and 400 <= code < 600 else 500, error, {}, is_within=True)
     return found
 
 
@@ -222,10 +299,12 @@ def _json(text: str) -> Any:
 
 
 def is_cut(reply: Reply, messages: Sequence[Message]) -> bool:
-    """Return whether the server seems to have cut these `messages`: it counts fewer prompt tokens than 0.8 per
-    word, or than one per 256 characters. Tokens rarely cover more. Prompts up to LEAST_CUT tokens are not checked."""
+    """Return whether the server seems to have cut these `messages`: it counts fewer prompt tokens than their words
+    and characters need at least, or than one per 256 characters. Prompts up to LEAST_CUT tokens are not checked."""
     text = " ".join(message["content"] for message in messages)
-    fewest = max(0.8 * sum(1 for _ in _WORD.finditer(text)), len(text) / 256)
+    least = ((A_WORD, _WORD), (A_CHARACTER, _CHARACTER), (A_LETTER, _LETTER))
+    by_words = sum(tokens * len(unit.findall(text)) for tokens, unit in least)
+    fewest = max(by_words, len(text) / 256)
     return fewest > LEAST_CUT and 0 < reply.prompt_tokens < fewest
 
 
@@ -311,6 +390,21 @@ def _words(error: Any, depth: int = 0) -> str:
     message = next(filter(None, (_words(error.get(name), depth + 1) for name in _WORDS)), "")
     place = error.get("loc")
     return f"{'.'.join(map(str, place))}: {message}" if message and isinstance(place, list | tuple) else message
+
+
+def _texts(error: Any, depth: int = 0) -> Iterator[str]:
+    """Yield all texts in a server's error, except for the fields in which a validator repeats the request (_ECHOED)."""
+    if isinstance(error, str):
+        yield error
+    elif depth > _DEEPEST:
+        return
+    elif isinstance(error, list):
+        for each in error:
+            yield from _texts(each, depth + 1)
+    elif isinstance(error, dict):
+        for name, value in error.items():
+            if name not in _ECHOED:
+                yield from _texts(value, depth + 1)
 
 
 def _wait(headers: Mapping[str, str]) -> float | None:

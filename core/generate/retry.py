@@ -2,7 +2,8 @@
 
 A temporary failure is retried, usually for about two minutes. The run ends if the server is unreachable for that long.
 It also ends if a request fails for good after ten minutes without a usable reply, or sooner if there never was one. If
-other prompts still succeed, a failed prompt does not end the run. A rate limit pauses all requests.
+other prompts still succeed, a failed prompt does not end the run. After a usable reply, a refused key or model is
+temporary too, unless several prompts meet it. A rate limit pauses all requests.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from core.engines.server import Server
 from core.generate.budget import Hold, Over
 from core.generate.journal import content_key
 from core.generate.rates import Rates
-from core.generate.reply import THROTTLED, Failure, Lost, Overtime, Refused, Reply, Stalled, is_cut
+from core.generate.reply import THROTTLED, Denied, Failure, Lost, Overtime, Refused, Reply, Stalled, is_cut
 
 if TYPE_CHECKING:
     from core.generate.wire import Wire
@@ -33,6 +34,7 @@ IDLE_SECONDS = 60.0  # if no request began for longer, the next one first checks
 # A request that fails for good ends the run if no reply was usable for SECONDS_SINCE. Before the first usable reply, it
 # ends the run if PROMPTS_NEVER different prompts have failed for good. A server that is at work gets more time.
 SECONDS_SINCE, PROMPTS_NEVER = 600.0, 2
+PROMPTS_DENIED = 3  # if so many prompts since the last usable reply are denied (Denied), the run ends
 REASON = 60  # the progress bar shows at most so many characters of a failure
 KEPT = "finished work is kept"
 
@@ -49,6 +51,7 @@ class Asker:
         self._away: float | None = None  # the time (monotonic, like all times here) since which no connection succeeds
         self.usable_at: float | None = None  # the time of the last usable reply
         self._failed: set[str] = set()  # prompts that have failed for good since the last usable reply
+        self._denied: set[str] = set()  # prompts that were denied in all tries since the last usable reply
         self._asked = time.monotonic()  # the time of the last try of any request
         self._doubted = False  # whether a different server may be at the address now
         self._checking = asyncio.Lock()
@@ -62,6 +65,11 @@ class Asker:
         if self._rates.waiting:
             return f"rate limit: {self._rates.waiting} requests wait (pause of {math.ceil(self._rates.seconds_left)} s)"
         return f"retrying {len(self._again)} requests" if self._again else ""
+
+    @property
+    def is_denied(self) -> bool:
+        """True if the server denies every request: there was no usable reply yet, or several prompts were denied."""
+        return self.usable_at is None or len(self._denied) >= PROMPTS_DENIED
 
     @property
     def reason(self) -> str:
@@ -83,7 +91,8 @@ class Asker:
                     return reply
                 except Failure as failure:
                     self._heard(failure)
-                    if not failure.may_pass:
+                    is_odd = isinstance(failure, Denied) and not self.is_denied
+                    if not (failure.may_pass or is_odd):
                         raise
                     if self._is_throttled(failure) and time.monotonic() - began < THROTTLED_SECONDS:
                         continue  # it waits like all requests, and this refusal does not count as a try
@@ -92,7 +101,7 @@ class Asker:
                     self._again[mine] = one_line(failure.words, REASON)
                     is_silent = (self.usable_at or -math.inf) < began
                     wait = self._wait(failure, tried.total(), is_silent)
-                    if tried[type(failure)] == failure.tries or tried.total() > RETRIES:
+                    if tried[type(failure)] >= failure.tries or tried.total() > RETRIES:
                         self._give_up(body, failure, since)
                         raise
                 await asyncio.sleep(wait)
@@ -117,6 +126,7 @@ class Asker:
         """Note a usable reply. Warn once if the server cuts prompts."""
         self._away, self.usable_at = None, time.monotonic()
         self._failed.clear()
+        self._denied.clear()
         if not self._has_warned and is_cut(reply, body["messages"]):
             self._has_warned = True
             self._say(
@@ -170,7 +180,11 @@ class Asker:
 
     def _give_up(self, body: dict[str, Any], failure: Failure, since: float) -> None:
         """Note that the request begun at `since` failed for good. Raises RunFailed if the run ends (SECONDS_SINCE)."""
-        self._failed.add(content_key(body["messages"]))
+        prompt = content_key(body["messages"])
+        if isinstance(failure, Denied):  # the generator decides whether the run ends
+            self._denied.add(prompt)
+            return
+        self._failed.add(prompt)
         if self.usable_at is None:
             is_enough = len(self._failed) >= PROMPTS_NEVER
         else:

@@ -25,7 +25,18 @@ from core.base.errors import MORE_FILES, Elsewhere, UserError, one_line
 from core.engines import environment
 from core.engines.cards import with_query
 from core.engines.server import Server, is_local
-from core.generate.reply import LONGEST_WORDS, Lost, Malformed, Oversized, Overtime, Refused, Reply, Stalled, read
+from core.generate.reply import (
+    LONGEST_WORDS,
+    Lost,
+    Malformed,
+    Oversized,
+    Overtime,
+    Refused,
+    Reply,
+    Stalled,
+    read,
+    refusal,
+)
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 4.0  # close idle connections before servers do (uvicorn: after 5 s), so that no request is lost
@@ -129,7 +140,7 @@ class Wire:
             if len(found) >= ERROR_BYTES:
                 break
         words = found[:ERROR_BYTES].decode("utf-8", "replace").strip()
-        return Refused(response.status, words, response.headers)
+        return refusal(response.status, words, response.headers)
 
     def _without_key(self, words: str) -> str:
         """Replace our API key in a server's message by its variable's name, even if the message ends within the key."""

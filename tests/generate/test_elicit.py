@@ -104,7 +104,7 @@ def test_a_forced_answer_is_not_elicited() -> None:
     assert lacks_answer(replace(reply, forced=None, answer="", finish_reason="stop"), "math"), "it only thought"
 
 
-def test_a_refusal_is_noted_and_a_passing_failure_is_asked_again(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+def test_a_failure_is_noted_and_asked_again_by_the_next_run(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     proxy.script = [replied(THOUGHT), *[answer(503, {"error": {"message": "busy"}})] * 9]
     server = through(engine, proxy)
     (got,) = ask(server, tmp_path, [(5, ELICITED)])
@@ -112,7 +112,9 @@ def test_a_refusal_is_noted_and_a_passing_failure_is_asked_again(engine: Server,
     proxy.script = [answer(400, {"error": {"message": "it does not appear"}})]
     (got,) = ask(server, tmp_path, [(5, ELICITED)])
     assert got.not_forced == "refused it does not appear" and got.forced is None
-    assert ask(server, tmp_path, [(5, ELICITED)]) == [got] and not proxy.script
+    proxy.script = [replied("7}", 60)]
+    (got,) = ask(server, tmp_path, [(5, ELICITED)])
+    assert got.forced == f"{PROSE}\n\n{ELICITED_ANSWER}7}}" and got.not_forced is None and not proxy.script
 
 
 def test_waits_come_first(engine: Server, proxy: Proxy, tmp_path: Path) -> None:

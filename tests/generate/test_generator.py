@@ -15,10 +15,10 @@ from core.generate.generator import Generator
 from core.generate.journal import Journal, content_key
 from core.generate.reply import Overtime, Stalled
 from core.scaffolds import prompts
-from core.types import FORCED_ANSWER, Sampling
+from core.types import FORCED_ANSWER, Completion, Sampling
 from tests.fakes.http import Answer, Proxy, answer, silence
 from tests.fakes.moody import Moody, good, replied
-from tests.helpers.asking import MESSAGES, SHORT, SUM, ask
+from tests.helpers.asking import MESSAGES, SHORT, SUM, ask, ask_each
 
 pytestmark = pytest.mark.usefixtures("hurried")
 
@@ -72,13 +72,42 @@ def test_all_sampling_settings_are_sent_even_when_off(through: Server, proxy: Pr
     assert sent.items() <= proxy.bodies[0].items()
 
 
-def test_a_context_overflow_is_recorded_and_final(through: Server, proxy: Proxy, tmp_path: Path) -> None:
+def test_a_context_overflow_is_recorded_and_asked_again_by_the_next_run(
+    through: Server, proxy: Proxy, tmp_path: Path
+) -> None:
     long = prompts.solve(replace(SUM, statement="1 + " * 3000))
-    for _ in range(2):
+    for run in range(2):
         (got,) = ask(through, tmp_path, [(5, SHORT)], messages=long)
         assert got.error is not None and got.error.startswith("context overflow")
         assert got.finish_reason is None and got.text == ""
-    assert len(proxy.bodies) == 1
+        assert len(proxy.bodies) == run + 1
+    proxy.script = [replied("\\boxed{42}")]
+    (got,) = ask(through, tmp_path, [(5, SHORT)], messages=long)
+    assert got.error is None and got.text == "\\boxed{42}", "the server has a longer context now"
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+@pytest.mark.parametrize("words", ["Provider returned error", "exceeds the context length", "moderation"])
+def test_a_refusal_of_any_kind_is_asked_again_by_the_next_run(
+    moody: Moody, tmp_path: Path, status: int, words: str
+) -> None:
+    moody.choose = lambda n, prompt: answer(status, {"error": {"message": words}}) if prompt == "bad" else good(prompt)
+    first = ask_each(moody.url, tmp_path, ["good", "bad", "good"], 1)
+    assert [one.error is not None for one in first] == [False, True, False] and len(moody.prompts) == 3
+    moody.choose = lambda n, prompt: good(prompt)
+    again = ask_each(moody.url, tmp_path, ["good", "bad", "good"], 1)
+    assert all(one.error is None for one in again) and moody.prompts[3:] == ["bad"]
+    ask_each(moody.url, tmp_path, ["good", "bad", "good"], 1)
+    assert len(moody.prompts) == 4, "now it is finished"
+
+
+def test_a_failure_in_a_journal_of_an_earlier_version_is_asked_again(moody: Moody, tmp_path: Path) -> None:
+    (got,) = ask_each(moody.url, tmp_path, ["a"])
+    (tmp_path / "a.jsonl").unlink()
+    with Journal(tmp_path / "a.jsonl") as journal:
+        journal.put(Completion(got.key, got.seed, error="status 400: no"), [{"role": "user", "content": "a"}])
+    (again,) = ask_each(moody.url, tmp_path, ["a"])
+    assert again.text == got.text and again.error is None and len(moody.prompts) == 2
 
 
 def test_a_request_without_an_answer_ends_at_its_timeout(through: Server, proxy: Proxy, tmp_path: Path) -> None:
@@ -147,6 +176,20 @@ def test_an_opening_closes_thinking_and_reports_the_next_token(engine: Server, t
     )
     assert got.thinking == "" and got.answer.startswith(prompts.VERDICT)
     assert {token.strip() for token in got.logprobs} >= {"True", "False"}
+
+
+@pytest.mark.parametrize("kind", ["vllm", "sglang", "other", "llama.cpp"])
+@pytest.mark.parametrize("tail", ["<|im_start|>assistant\n", None])
+def test_an_opening_has_no_tags_if_the_template_opens_no_thinking(
+    engine: Server, moody: Moody, tmp_path: Path, kind: str, tail: str | None
+) -> None:
+    server = replace(engine, base_url=moody.url, kind=kind, tail=tail)
+    opened = Sampling(max_tokens=9, opening=prompts.VERDICT)
+    ask(server, tmp_path, [(5, opened)])
+    assert moody.bodies[-1]["messages"][-1] == {"role": "assistant", "content": prompts.VERDICT}
+    ask(replace(server, tail="<think>\n"), tmp_path / "thinks", [(5, opened)])
+    last = moody.bodies[-1]["messages"][-1]
+    assert "reasoning_content" in last or "</think>" in last["content"]
 
 
 def closed(server: Server, thinking: str, opening: str) -> dict[str, Any]:
@@ -253,4 +296,12 @@ def test_a_refused_continuation_leaves_the_unforced_answer(through: Server, prox
     assert got.forced is None and got.error is None and got.text == ""
     assert got.not_forced is not None and got.not_forced.startswith("refused the final message")
     assert len(got.not_forced) <= generator.REASON
-    assert ask(server, tmp_path, [(5, FORCED)]) == [got], "the journal keeps it"
+    proxy.script = [answer(400, {"error": {"message": "still refused"}})]
+    (again,) = ask(server, tmp_path, [(5, FORCED)])
+    assert again.not_forced == "refused still refused" and len(proxy.bodies) == 3, "the journal keeps the reply alone"
+    lines = (tmp_path / "test.jsonl").read_bytes()
+    proxy.script = [replied("42}.")]
+    (mended,) = ask(server, tmp_path, [(5, FORCED)])
+    assert mended.forced == FORCED_ANSWER + "42}." and mended.not_forced is None and mended.thinking == got.thinking
+    assert mended.key == got.key and lines.count(b"\n") == 1 and len(proxy.bodies) == 4
+    assert ask(server, tmp_path, [(5, FORCED)]) == [mended] and len(proxy.bodies) == 4

@@ -9,6 +9,7 @@ import pytest
 from core.base.errors import RunFailed, UserError
 from core.generate import retry
 from core.generate.budget import Over
+from core.generate.reply import Denied
 from tests.conftest import run
 from tests.fakes.http import Answer, Request, answer, reset
 from tests.fakes.moody import Moody, chat, good
@@ -144,6 +145,38 @@ def test_what_is_in_flight_when_quota_is_used_up_is_waited_for(moody: Moody, tmp
     assert (tmp_path / "a.jsonl").read_text().count("\n") == 1
 
 
+DENIALS = {status: answer(status, {"error": {"message": "denied"}}) for status in (401, 403, 404)}
+
+
+@pytest.mark.usefixtures("hurried")
+@pytest.mark.parametrize("status", DENIALS)
+@pytest.mark.parametrize("limit", [1, 4])
+def test_an_odd_denial_among_replies_is_retried(moody: Moody, tmp_path: Path, status: int, limit: int) -> None:
+    moody.choose = lambda n, prompt: DENIALS[status] if n >= 4 and n % 3 == 0 else good(prompt)
+    got = ask_each(moody.url, tmp_path, [f"prompt {n}" for n in range(24)], limit)
+    assert all(one.error is None for one in got)
+
+
+@pytest.mark.usefixtures("hurried")
+@pytest.mark.parametrize("status", DENIALS)
+def test_a_prompt_that_is_always_denied_is_one_failure(moody: Moody, tmp_path: Path, status: int) -> None:
+    moody.choose = lambda n, prompt: DENIALS[status] if prompt == "bad" else good(prompt)
+    got = ask_each(moody.url, tmp_path, ["a", "bad", *"bcdef"], 1)
+    assert [one.error for one in got] == [None, f"status {status}: denied", None, None, None, None, None]
+    assert moody.prompts.count("bad") == Denied.tries
+
+
+@pytest.mark.usefixtures("hurried")
+@pytest.mark.parametrize("status", DENIALS)
+@pytest.mark.parametrize("limit", [1, 4])
+def test_a_run_ends_if_several_prompts_are_denied(moody: Moody, tmp_path: Path, status: int, limit: int) -> None:
+    moody.choose = lambda n, prompt: good(prompt) if n < 4 else DENIALS[status]
+    with pytest.raises(UserError, match=moody.url):
+        ask_each(moody.url, tmp_path, [f"prompt {n}" for n in range(40)], limit)
+    assert len(moody.prompts) <= 4 + Denied.tries * (retry.PROMPTS_DENIED + limit)
+    assert (tmp_path / "a.jsonl").read_text().count("\n") == 4, "what is finished is kept"
+
+
 # A run as a user starts it
 
 
@@ -154,10 +187,15 @@ def test_a_run_that_failed_whole_ends_with_status_1_and_replaces_nothing(moody: 
     assert status == 0, err
     before = (results / "02_rsa_basic.json").read_bytes()
     moody.choose = lambda n, prompt: answer(400, {"error": {"message": "exceeds the context length"}})
-    for _ in range(2):  # the second takes them from the journal
+    for _ in range(2):
+        before_run = len(moody.prompts)
         status, out, err = run(*small, "SEED=9", BASE_URL=moody.url)
         assert status == 1 and "context overflow" in err.splitlines()[-1] and "Traceback" not in err
         assert "results " not in out and (results / "02_rsa_basic.json").read_bytes() == before
         assert [path.name for path in results.glob("02_rsa_basic.*.json")] == ["02_rsa_basic.partial.json"]
         partial = load(results, "02_rsa_basic.partial")
         assert not partial["complete"] and any("100.0% of 32" in warning for warning in partial["warnings"])
+        assert len(moody.prompts) == before_run + 32, "each request is sent again, and once a run"
+    moody.choose = lambda n, prompt: good(prompt)
+    status, out, err = run(*small, "SEED=9", BASE_URL=moody.url)
+    assert status == 0 and len(moody.prompts) == before_run + 64, "the same command works once the error is fixed"

@@ -16,7 +16,6 @@ from core.engines.client import tail_of
 from core.engines.server import CANNOT, MARK, Server, untagged
 from core.generate.continued import LEFT_OUT, NO_THINKING, whole
 from core.generate.generator import UNKNOWN
-from core.generate.journal import Archive
 from core.generate.reply import Reply
 from core.scaffolds import prompts
 from core.scaffolds.rsa import SampleConstants
@@ -166,7 +165,7 @@ def test_a_server_that_leaves_the_thinking_out_is_noted(engine: Server, proxy: P
     assert one(engine, proxy, tmp_path) == got and len(proxy.bodies) == 2, "it is kept, and asked no more"
 
 
-def test_a_refused_wait_is_noted_and_retried_if_it_may_pass(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+def test_a_refused_wait_is_noted_and_asked_again_by_the_next_run(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     busy = answer(503, {"error": {"message": "busy"}})
     proxy.script = [replied(FIRST), *[busy] * 9]
     got = one(engine, proxy, tmp_path, kind="vllm")
@@ -174,9 +173,8 @@ def test_a_refused_wait_is_noted_and_retried_if_it_may_pass(engine: Server, prox
     proxy.script = [answer(400, {"error": {"message": "the final message does not appear"}})]
     got = one(engine, proxy, tmp_path, kind="vllm")
     assert got.not_waited == "refused the final message does not appear"
-    assert one(engine, proxy, tmp_path, kind="vllm") == got
-    with Archive(tmp_path) as journal:
-        assert journal.get(got.key) is not None
+    proxy.script = [replied({"content": ", no</think>\\boxed{1}"}, 34)] * 2
+    assert len(one(engine, proxy, tmp_path, kind="vllm").before_waits) == 2, "both waits are asked again"
 
 
 def test_an_unknown_server_waits_if_its_card_says_that_it_goes_on(engine: Server, proxy: Proxy, tmp_path: Path) -> None:

@@ -69,6 +69,11 @@ STREAMS = {
     "no end of line": events(CHUNKS).rstrip(b"\n"),
     "no stream at all": json.dumps(CHAT, indent=1).encode(),
     "no done": events(CHUNKS, done=False),
+    "messages for deltas": events(CHUNKS).replace(b'"delta"', b'"message"'),
+    "a whole message at the end": events(
+        [CHUNKS[0], {"choices": [CHUNKS[1]["choices"][0] | CHAT["choices"][0]]}, CHUNKS[2]]
+    ),
+    "data after its end": events(CHUNKS) + events([CHUNKS[0], {"error": {"message": "late", "code": 500}}]),
 }
 
 
@@ -139,6 +144,9 @@ def test_how_a_reply_ended_is_read_by_one_table(finish: str, kept: str, end: str
     assert reply.finish_reason == kept and (got.truncated, got.filtered) == (end == CUT, end == FILTERED)
 
 
+CALLS = [{"id": "1", "type": "function", "function": {"name": "submit", "arguments": '{"answer": 42}'}}]
+
+
 @pytest.mark.parametrize(
     ("message", "content", "reasoning", "finish"),
     [
@@ -146,6 +154,10 @@ def test_how_a_reply_ended_is_read_by_one_table(finish: str, kept: str, end: str
         ({"content": [{"type": "thinking", "thinking": [{"text": "so"}]}, {"text": "42"}]}, "42", "so", "stop"),
         ({"content": "half \ud800 a pair"}, "half \ufffd a pair", "", "stop"),
         ({"content": None}, "", "", "stop"),
+        ({"content": None, "tool_calls": CALLS}, "", "", "tool_calls"),
+        ({"content": "42", "tool_calls": CALLS}, "42", "", "stop"),
+        ({"content": "", "function_call": {"name": "f", "arguments": "{}"}}, "", "", "tool_calls"),
+        ({"content": None, "reasoning": "so", "tool_calls": CALLS}, "", "so", "tool_calls"),
         ({"content": None, "refusal": "I can't."}, "I can't.", "", "refusal"),
         ({"content": [{"type": "refusal", "refusal": "I can't."}]}, "I can't.", "", "refusal"),
         ({"content": "42", "refusal": None, "reasoning": "so", "reasoning_content": "so"}, "42", "so", "stop"),
@@ -162,6 +174,26 @@ def test_a_prompt_that_the_server_cut_is_noticed() -> None:
     assert is_cut(reply, prompt)
     assert not is_cut(replace(reply, prompt_tokens=1400), prompt)
     assert not is_cut(replace(reply, prompt_tokens=0), prompt), "nobody counted"
+
+
+PROMPTS = {  # a sentence, and about as many tokens as tokenizers need for it
+    "Chinese": ("求所有满足条件的正整数对并证明你的结论。", 9),
+    "Japanese": ("次の条件を満たす正の整数の組をすべて求めよ。", 11),
+    "Korean": ("다음 조건을 만족하는 모든 양의 정수 쌍을 구하여라. ", 14),
+    "Thai": ("จงหาจำนวนเต็มบวกทั้งหมดที่สอดคล้องกับเงื่อนไข", 14),
+    "Hindi": ("शर्त को पूरा करने वाले सभी धनात्मक पूर्णांक ज्ञात कीजिए। ", 20),
+    "Russian": ("Найдите все пары натуральных чисел. ", 8),
+}
+
+
+@pytest.mark.parametrize("language", PROMPTS)
+def test_a_cut_prompt_is_noticed_in_every_script(language: str) -> None:
+    sentence, tokens = PROMPTS[language]
+    prompt = [{"role": "user", "content": sentence * 400}]
+    whole = Reply("m", "42", "", "stop", tokens * 400, 0, 5, {})
+    assert not is_cut(whole, prompt)
+    assert is_cut(replace(whole, prompt_tokens=1000), prompt)
+    assert is_cut(replace(whole, prompt_tokens=tokens * 100), prompt)
 
 
 @pytest.mark.parametrize("is_stream", [True, False])
