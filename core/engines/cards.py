@@ -25,8 +25,10 @@ FOLDER = DATA / "models"
 TEMPLATE = "template"  # a file to copy, no card itself
 CAPS = ("max_tokens", "max_completion_tokens")
 SAMPLING = ("temperature", "top_p", "top_k", "min_p")
-NEVER = (*SAMPLING, "seed", "logprobs")
-OURS = (*NEVER, *CAPS, "model", "messages", "n", "stream", "stream_options", "top_logprobs", "reasoning_effort")
+PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
+_NOT_IN_SEND = (*SAMPLING, "seed", "logprobs")
+NEVER = (*_NOT_IN_SEND, *PENALTIES)
+OURS = (*_NOT_IN_SEND, *CAPS, "model", "messages", "n", "stream", "stream_options", "top_logprobs", "reasoning_effort")
 FIX = (
     f"{FOLDER / TEMPLATE}.toml explains each field. Put tables like [price] last. Put the API key into the environment "
     "or .env, and the name of its variable into key_env"

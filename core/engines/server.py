@@ -16,7 +16,7 @@ from typing import Any
 
 from core.base.errors import UserError, one_line
 from core.base.thinking import TAG, is_open
-from core.engines.cards import NONE, Card
+from core.engines.cards import NONE, PENALTIES, Card
 from core.types import Message
 
 WAITING = 2  # requests in a server's queue, so that none of its slots is idle
@@ -24,6 +24,8 @@ UNKNOWN_LIMIT = 16  # requests in flight if a server does not report a limit
 CANNOT = "the model's card says that its server can't continue a message"
 MARK = "What is 6 times 7?"  # a message that shows how a chat template renders messages, and how a model answers
 
+# The values in the names of vLLM and SGLang. Both take defaults from the model's generation_config.json.
+NO_PENALTIES = dict(zip(PENALTIES, (1.0, 0.0, 0.0), strict=True))
 _BY_CONTENT = re.compile(r"@([0-9a-f]{12})$")
 _DIGEST = re.compile(r"[0-9a-f]{16}")  # a digest of weights on this machine (identity.py) or from Ollama
 
@@ -71,6 +73,9 @@ class Dialect:
     is_in_keys = True  # whether journal keys contain its name even if it does not report its weights
     is_in_process = False  # whether it may run in this process (its release has another form outside)
     has_top_k = True  # whether requests may contain top_k and min_p
+    # Values that switch its other sampling parameters off. Otherwise the model's generation config or the server's
+    # command line decides them. Requests to unknown servers lack these fields, because many servers refuse them.
+    neutral: Mapping[str, Any] = {}
     continues: bool | None = True  # True if it continues a message, None if only a trial shows whether it does
     hangs_up = False  # whether it closes a connection after a streamed reply without announcing it
     ends_at_context = False  # whether it ends a completion at its context instead of refusing a larger cap

@@ -14,7 +14,7 @@ from typing import Any
 from core.base import terminal
 from core.base.errors import UserError, one_line
 from core.base.thinking import TAGS, has_tag, split_thinking, written_tags
-from core.engines.cards import REFUSED
+from core.engines.cards import PENALTIES, REFUSED, SAMPLING
 from core.engines.server import CANNOT, Server, ending, untagged
 from core.generate import continued
 from core.generate.budget import Budget, Hold, Over
@@ -182,14 +182,9 @@ class Generator:
             "model": self.server.model,
             "messages": list(messages),
             "seed": seed,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
+            **_sampling_fields(self.server, sampling),
             "max_tokens": sampling.max_tokens,
         }
-        if self.server.dialect.has_top_k or sampling.top_k or sampling.min_p:
-            # Both are sent even if off, because llama.cpp's defaults (top_k 40, min_p 0.05) sharpen the distribution.
-            # For top_k, -1 means off. SGLang and its gateway refuse 0, and llama.cpp and vLLM accept both.
-            body |= {"top_k": sampling.top_k or -1, "min_p": sampling.min_p}
         if sampling.opening:
             body |= self._closed(messages, "", sampling.opening)
         if sampling.stop:
@@ -344,6 +339,29 @@ def _retagged(fields: dict[str, Any], tags: tuple[str, str]) -> dict[str, Any]:
     for usual, own in zip(TAGS, tags, strict=True):
         content = content.replace(usual, own, 1)
     return fields | {"messages": [*before, last | {"content": content}]}
+
+
+def _sampling_fields(server: Server, sampling: Sampling) -> dict[str, Any]:
+    """Return the sampling fields of a request, before the server's card changes them."""
+    fields: dict[str, Any] = {"temperature": sampling.temperature, "top_p": sampling.top_p}
+    if server.dialect.has_top_k or sampling.top_k or sampling.min_p:
+        # Both are sent even if off, because llama.cpp's defaults (top_k 40, min_p 0.05) sharpen the distribution.
+        # For top_k, -1 means off. SGLang and its gateway refuse 0, and llama.cpp and vLLM accept both.
+        fields |= {"top_k": sampling.top_k or -1, "min_p": sampling.min_p}
+    return {**fields, **server.dialect.neutral}
+
+
+def sampling_sent(server: Server, sampling: Sampling) -> dict[str, Any]:
+    """Return the sampling fields that requests to `server` contain, with the changes of its card."""
+    fields = _sampling_fields(server, sampling)
+    sent = server.card.body(fields | {"max_tokens": sampling.max_tokens})
+    return {name: value for name, value in sent.items() if name in {*fields, *SAMPLING, *PENALTIES}}
+
+
+def sampling_unsent(server: Server, sampling: Sampling) -> list[str]:
+    """Return the names of the sampling parameters that requests lack, so that the server's defaults apply."""
+    sent = {"repetition_penalty" if name == "repeat_penalty" else name for name in sampling_sent(server, sampling)}
+    return [name for name in (*SAMPLING, *PENALTIES) if name not in sent]
 
 
 def _reason(failure: Failure) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from core.base.errors import one_line
 from core.constants import BOXED
+from core.engines.cards import PENALTIES
 from core.grading.answers import by_answer
 from core.results import unstated
 
@@ -112,7 +113,7 @@ def of_card(model: Mapping[str, Any]) -> list[str]:
     """Return warnings from a model card: its note, and the constants that are never sent to the server."""
     card = model.get("card") or {}
     found = [card["note"]] if card.get("note") else []
-    if unsent := card.get("never"):
+    if unsent := [name for name in card.get("never", ()) if name not in PENALTIES]:
         names = ", ".join(name.upper() for name in unsent)
         found.append(f"the model card {card['name']} excludes these constants, so they had no effect: {names}")
     return found

@@ -16,7 +16,7 @@ from core.base import seeds, terminal
 from core.base.errors import RunFailed
 from core.base.prices import shown as dollars
 from core.constants import BOXED, WHOLE, A
-from core.generate.generator import Generator
+from core.generate.generator import Generator, sampling_sent
 from core.grading.answers import by_answer
 from core.report import plot, tables
 from core.results import model, provenance, records, unstated, warnings, write
@@ -75,6 +75,7 @@ class Experiment(Generic[A]):
                 **({"exact": False} if server.exact is False else {}),
                 "concurrency": self.session.limit,
                 "why": server.why,
+                "sampling": sampling_sent(server, self.sampling),
             },
             "problem_set": {
                 "name": chosen.name,

@@ -23,7 +23,7 @@ from core.engines.need import Need
 from core.engines.server import Server
 from core.engines.start import graders_server, serving
 from core.generate.budget import Budget
-from core.generate.generator import Generator
+from core.generate.generator import Generator, sampling_unsent
 from core.generate.journal import Journal
 from core.grading.answers import by_answer
 from core.grading.judge import stopping_judge
@@ -32,7 +32,7 @@ from core.problems import sets
 from core.problems.sets import ProblemSet
 from core.scaffolds import framing
 from core.session.bar import Bar
-from core.types import ANSWERS, EITHER, PROOFS, Bounded, Completion, Grader, Scaffold
+from core.types import ANSWERS, EITHER, PROOFS, Bounded, Completion, Grader, Sampling, Scaffold
 
 B = TypeVar("B")
 A_co = TypeVar("A_co", bound=Asking, covariant=True)
@@ -307,6 +307,8 @@ def _opening(
     way, is_elicited = server.card.way(config), getattr(config, "ELICIT", 0)
     if way != BOXED or is_elicited:
         rows.append(("answers", f"{way} (ANSWER){', asked for once if missing (ELICIT)' if is_elicited else ''}"))
+    if unsent := sampling_unsent(server, Sampling.of(server.card.sampled(config))):
+        rows.append(("sampling", f"this server's defaults apply for {', '.join(unsent)}, which are not sent"))
     if server.seeds is False:
         rows.append(("seeds", "ignored by this server. SEED still decides random choices (candidates, ties and so on)"))
     return rows

@@ -1,17 +1,22 @@
 """Test how a run recognises and asks each engine, by a row of its pages."""
 
 import pkgutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from core.engines import dialects
+from core.engines.cards import Card
 from core.engines.dialect import on_gpu
+from core.engines.dialects import llamacpp
 from core.engines.dialects.sglang import DIALECT as SGLANG
-from core.engines.server import engines
-from core.types import Message
+from core.engines.server import Server, engines
+from core.generate.generator import sampling_sent, sampling_unsent
+from core.types import Message, Sampling
 from tests.fakes.engines import llama, sglang, vllm
+from tests.helpers.asking import ask
 
 QUESTION: list[Message] = [{"role": "user", "content": "1+1?"}]
 TAGGED = "<think>\nso\n</think>\n\nIt is"
@@ -97,6 +102,40 @@ def test_an_engine_is_recognised_and_asked_by_its_row(row: Row, serve: Any) -> N
     assert not server.cannot_continue
     fields = {"messages": [*QUESTION, row.last], **row.fields}
     assert server.dialect.closed(server, QUESTION, "so", "It is") == fields
+
+
+PENALTIES = {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+OFF = {"top_k": -1, "min_p": 0.0}
+SENT: dict[str, dict[str, Any]] = {
+    "llamacpp": OFF | llamacpp.NEUTRAL,
+    "ollama": {},
+    "other": {},
+    "sglang": OFF | PENALTIES,
+    "vllm": OFF | PENALTIES,
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_known_engines_get_neutral_values_for_all_sampling_parameters(name: str, serve: Any, tmp_path: Path) -> None:
+    here = serve(ROWS[name].pages)
+    server = here.probed()
+    sent = {"temperature": 0.7, "top_p": 1.0} | SENT[name]
+    assert sampling_sent(server, Sampling()) == sent
+    ask(server, tmp_path, [(1, Sampling(max_tokens=9))])
+    others = {"model", "messages", "seed", "max_tokens", "stream", "stream_options"}
+    assert {field: value for field, value in here.asked[-1].items() if field not in others} == sent
+    unsent = sampling_unsent(server, Sampling())
+    assert unsent == ([] if SENT[name] else ["top_k", "min_p", *PENALTIES])
+
+
+def test_a_card_has_the_last_word_on_sampling() -> None:
+    card = Card("mine", never=("top_p", "presence_penalty"), send={"repetition_penalty": 1.05})
+    server = Server("vllm", "u", "m", "w", card=card)
+    sent = {"temperature": 0.7, "repetition_penalty": 1.05, "frequency_penalty": 0.0} | OFF
+    assert sampling_sent(server, Sampling()) == sent
+    assert sampling_unsent(server, Sampling()) == ["top_p", "presence_penalty"]
+    other = Server("other", "u", "m", "w", card=replace(card, never=()))
+    assert sampling_unsent(other, Sampling(top_k=20)) == ["presence_penalty", "frequency_penalty"]
 
 
 def test_engine_has_values_for_all_that_can_be_started() -> None:

@@ -112,7 +112,9 @@ def test_flags_of_both_engines_follow_the_settings(tmp_path: Path, monkeypatch: 
     vllm = VLLM.arguments(a_model(tmp_path), found, "127.0.0.1", 30000)
     for args, names in (
         (sglang, {"--context-length": "68096", "--mem-fraction-static": "0.853", "--max-running-requests": "33"}),
+        (sglang, {"--sampling-defaults": "openai"}),
         (vllm, {"--max-model-len": "68096", "--kv-cache-dtype": "fp8", "--max-num-seqs": "33"}),
+        (vllm, {"--generation-config": "vllm"}),
     ):
         assert {name: args[args.index(name) + 1] for name in names} == names
         assert args[args.index("--host") + 1] == "127.0.0.1"

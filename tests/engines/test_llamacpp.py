@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from core.engines.need import Need
 from core.engines.server import Server, digest_in
 from core.engines.weights import sha256
 from tests.conftest import python, run
+from tests.helpers.asking import SHORT, ask
 
 GIB = 2**30
 
@@ -45,6 +47,44 @@ def test_it_answers_as_the_embedded_engine_does(file: Path, engine: Server, monk
     assert server.context == 2048 and server.limit - 2 in {
         min(times * llamacpp.physical_cores(), 16) for times in (1, 4, 16)
     }
+
+
+def with_sampling_defaults(path: Path) -> Path:
+    """Write the embedded model with sampling defaults in its header, as converters copy them from the model."""
+    model = gguf.GGUFReader(EMBEDDED_GGUF)
+    writer = gguf.GGUFWriter(path, model.get_field("general.architecture").contents())
+    for field in model.fields.values():
+        if field.name != "general.architecture" and not field.name.startswith("GGUF."):
+            kind, inner = field.types[0], field.types[-1]
+            inner = inner if kind == gguf.GGUFValueType.ARRAY else None
+            writer.add_key_value(field.name, field.contents(), kind, sub_type=inner)
+    writer.add_sampling_penalty_repeat(1.6)
+    writer.add_sampling_xtc_probability(0.9)
+    writer.add_sampling_temp(0.1)
+    writer.add_sampling_top_k(2)
+    writer.add_sampling_mirostat(2)
+    writer.add_sampling_sequence("temperature")
+    for tensor in model.tensors:
+        writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def test_sampling_defaults_in_the_header_of_a_file_have_no_effect(
+    engine: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EXACT", "1")
+    asked = [(seed, replace(SHORT, temperature=1.5)) for seed in range(4)]
+    with start.on_llamacpp(with_sampling_defaults(tmp_path / "defaults.gguf"), Need()) as server:
+        page = client.page_of(server, "props")["default_generation_settings"]["params"]
+        assert page["repeat_penalty"] == pytest.approx(1.6), "they are in force for other clients"
+        found = ask(server, tmp_path / "file", asked)
+    plain = ask(engine, tmp_path / "plain", asked)
+    assert [(one.thinking, one.answer) for one in found] == [(one.thinking, one.answer) for one in plain]
+    assert len({one.thinking for one in plain}) > 1
 
 
 def test_model_is_a_gguf_file_for_a_run_and_for_a_server(file: Path, results: Path, tmp_path: Path) -> None:

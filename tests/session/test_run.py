@@ -17,6 +17,7 @@ from core.session import experiment
 from core.session import run as entry_points
 from core.session.run import solve_sync
 from tests.conftest import run, start
+from tests.fakes.moody import Moody
 from tests.fakes.server import ScriptedServer
 from tests.helpers.documents import VALIDATOR
 from tests.helpers.runs import TWO, journal_lines, load
@@ -35,6 +36,17 @@ def test_raising_t_reuses_every_earlier_step_and_a_repeated_run_asks_nothing(
         assert after["steps"][:2] == before["steps"]
     assert again["problems"] == longer["problems"]
     assert len(list(results.glob("rsa.2*.json"))) == 2, "earlier results are kept"
+
+
+def test_a_run_says_and_records_which_sampling_it_sends(moody: Moody, results: Path) -> None:
+    small = ("PROBLEMS=sums", "LIMIT=2", "N=2", "K=2", "T=1", "TEMPERATURE=0.5")
+    status, out, err = run("02_rsa_basic", *small, BASE_URL=moody.url)
+    assert status == 0, err
+    opening, _, _ = out.partition("mean accuracy")
+    assert all(name in opening for name in ("top_k", "min_p", "repetition_penalty")), "the server is unknown"
+    assert load(results, "02_rsa_basic")["engine"]["sampling"] == {"temperature": 0.5, "top_p": 1.0}
+    sent = moody.bodies[0]
+    assert sent["temperature"] == 0.5 and not {"top_k", "min_p", "repetition_penalty"} & sent.keys()
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])

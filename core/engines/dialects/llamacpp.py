@@ -48,6 +48,20 @@ EXACT, FAST, ASKED = "exact", "fast", "EXACT="  # tags of the servers that `serv
 # again. A completion should take at most PATIENCE seconds, half of the default TIMEOUT. Each number of slots is timed
 # for STEPS tokens of each slot of the server. It is enough if it writes ENOUGH of the most tokens/s.
 STEPS, ENOUGH, PATIENCE = 4, 0.9, 1800.0
+# The header of a GGUF file and the command line may set all of these. Unknown names are ignored.
+NEUTRAL: dict[str, Any] = {
+    "samplers": ["top_k", "top_p", "min_p", "temperature"],
+    "repeat_penalty": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "dry_multiplier": 0.0,
+    "xtc_probability": 0.0,
+    "typical_p": 1.0,
+    "top_n_sigma": -1.0,
+    "dynatemp_range": 0.0,
+    "adaptive_target": -1.0,
+    "mirostat": 0,
+}
 HOW = "Convert a model: bash scripts/to_gguf.sh FOLDER OUT.gguf"
 
 
@@ -60,6 +74,7 @@ class LlamaCpp(Dialect):
     is_in_process = True
     hangs_up = True  # it announces "Keep-Alive", but closes the connection 0.1 ms after a stream's end (measured)
     ends_at_context = True
+    neutral = NEUTRAL
 
     def described(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server:
         props, tags = page_of(found, "props"), about.get("tags")

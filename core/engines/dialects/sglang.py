@@ -11,7 +11,7 @@ from core.engines.client import count, line, page_of
 from core.engines.dialect import STREAM_INTERVAL, OnGpu
 from core.engines.identity import fingerprint
 from core.engines.need import FEWEST_HELD, MOST_RUNNING, Settings
-from core.engines.server import UNKNOWN_LIMIT, WAITING, Server, closing, ending, is_local, untagged
+from core.engines.server import NO_PENALTIES, UNKNOWN_LIMIT, WAITING, Server, closing, ending, is_local, untagged
 from core.engines.weights import Model
 from core.types import Message
 
@@ -30,6 +30,7 @@ class SGLang(OnGpu):
 
     kind, label = "sglang", "SGLang"
     engines = ("sglang",)
+    neutral = NO_PENALTIES
     embeds = True
     # The range that SGLang's authors report (lmsys.org, 22 September 2025, 34% on average). It was not measured here.
     deterministic_cost = (0.25, 0.45)
@@ -77,6 +78,7 @@ class SGLang(OnGpu):
             *("--cuda-graph-max-bs-decode", str(chosen.running)),  # larger batches would decode without graphs
             *("--schedule-conservativeness", str(CONSERVATIVENESS)),
             *("--stream-interval", str(STREAM_INTERVAL)),
+            *("--sampling-defaults", "openai"),  # otherwise the model's generation_config.json sets defaults
             *self.parser(model),
             *(("--return-hidden-states-mode", "last") if chosen.embeds else ()),
             "--enable-cache-report",

@@ -14,7 +14,7 @@ from core.engines.client import count, line, page_of
 from core.engines.dialect import STREAM_INTERVAL, OnGpu
 from core.engines.identity import fingerprint
 from core.engines.need import FEWEST_HELD, MOST_RUNNING, Settings
-from core.engines.server import WAITING, Server, is_local
+from core.engines.server import NO_PENALTIES, WAITING, Server, is_local
 from core.engines.weights import Model
 from core.types import Message
 
@@ -29,6 +29,7 @@ class VLLM(OnGpu):
 
     kind, label = "vllm", "vLLM"
     engines = ("vllm",)
+    neutral = NO_PENALTIES
 
     def described(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server:
         metrics = b""
@@ -85,6 +86,7 @@ class VLLM(OnGpu):
             *("--max-model-len", str(chosen.context)),
             *("--kv-cache-dtype", "fp8" if chosen.kv == "fp8" else "auto"),
             *("--max-num-seqs", str(chosen.running)),
+            *("--generation-config", "vllm"),  # otherwise the model's generation_config.json sets defaults
             *(("--tensor-parallel-size", str(chosen.gpus)) if chosen.gpus > 1 else ()),
             *("--stream-interval", str(STREAM_INTERVAL)),
             *self.parser(model),
