@@ -174,6 +174,7 @@ class Completion:
     not_waited: str | None = None  # the reason if thinking could not be continued
     logprobs: dict[str, float] = field(default_factory=dict)  # first answer token -> natural log-probability
     logprob: float | None = None
+    context: int = 0  # if the server's context ended the reply before its token cap, its tokens with the prompt
     origin: str = field(default="", compare=False)  # the server (Server.origin), or "" if not recorded
     model: str = field(default="", compare=False)  # the model's name in the server's reply, or "" if missing
     reused: bool = field(default=False, compare=False)  # whether the completion comes from the journal

@@ -22,11 +22,14 @@ from core.generate.journal import Journal, content_key
 from core.generate.queue import Slots
 from core.generate.reply import UNKNOWN_MODEL, Denied, Failure, Refused, Reply
 from core.generate.retry import Asker
-from core.types import CHARACTERS, ELICITED_ANSWER, Completion, Messages, Sampling, opening_for
+from core.types import CHARACTERS, CUT, ELICITED_ANSWER, TOOL_CALL, Completion, Messages, Sampling, end_of, opening_for
 
 STALL_SECONDS = 300.0  # by default, a try that receives no data for this long fails
 KEY_VERSION = 3  # raise it if the meaning of a journaled completion or a default of Sampling changes
 REASON = 100  # the journal keeps so many characters of the reason why an answer was not forced, or a wait failed
+# A reply with more tokens left than this and than a tenth of its cap was not truncated by the cap.
+FEW_LEFT = 16
+ENDINGS = tuple(".!?…。！？．」』”\"'*`}]$>|")  # the last characters of a reply that does not stop in mid-sentence
 NEW_TURN = "the server began a new message instead of continuing the opened answer"
 UNKNOWN = "it is unknown whether this server can continue a message (if it can, set continues = true in its card)"
 
@@ -173,7 +176,7 @@ class Generator:
         most = hold.most(messages, sampling.max_tokens, sampling.opening)
         later = self._forced_most(hold, messages, sampling)
         body = self._body(messages, seed, sampling)
-        reply = await self.asker(body, hold, most, later)
+        reply = _with_end(await self.asker(body, hold, most, later), sampling)
         completion = self._read(reply, seed, sampling, self._is_cut_thinking(reply, sampling))
         return await self._forced(completion, messages, sampling, hold, written_tags(reply.content))
 
@@ -224,6 +227,7 @@ class Generator:
             completion_tokens=reply.completion_tokens,
             logprobs=reply.logprobs if sampling.opening and not is_new_turn else {},
             logprob=reply.logprob if sampling.sum_logprobs and not is_new_turn else None,
+            context=_context_of(reply, sampling),
             model=reply.model,
         )
 
@@ -298,10 +302,11 @@ class Generator:
         if why := server.cannot_continue or ("" if server.card.continues or server.dialect.continues else UNKNOWN):
             raise Unable(why)
         thinking = f"{untagged(before.thinking)}\n\n{sampling.wait_word}"  # the model continues a new paragraph
-        body = self._body(messages, before.seed, replace(sampling, max_tokens=left))
+        asked = replace(sampling, max_tokens=left)
+        body = self._body(messages, before.seed, asked)
         body |= server.dialect.left_open(server, messages, thinking)
         most, later = hold.most(messages, left, thinking), self._forced_most(hold, messages, sampling)
-        reply = await self.asker(body, hold, most, later)
+        reply = _with_end(await self.asker(body, hold, most, later), asked)
         both = continued.summed(before, reply)
         if continued.is_left_out(reply, before):
             return replace(both, not_waited=continued.LEFT_OUT)
@@ -311,6 +316,7 @@ class Generator:
             thinking=after,
             answer=answer,
             finish_reason=reply.finish_reason,
+            context=_context_of(reply, asked),
             before_waits=[*before.before_waits, before.answer],
             tokens_before_waits=[*before.tokens_before_waits, before.completion_tokens],
         )
@@ -339,6 +345,26 @@ def _retagged(fields: dict[str, Any], tags: tuple[str, str]) -> dict[str, Any]:
     for usual, own in zip(TAGS, tags, strict=True):
         content = content.replace(usual, own, 1)
     return fields | {"messages": [*before, last | {"content": content}]}
+
+
+def _with_end(reply: Reply, sampling: Sampling) -> Reply:
+    """Return `reply` with the finish reason "length" if it used its whole token cap and stops in mid-sentence.
+    Some servers report "stop" in this case. A stop text or a tactic may end anywhere, so such replies are unchanged."""
+    _, _, written = reply.counted
+    is_at_cap = written is not None and written >= sampling.max_tokens > 1
+    has_ended = reply.finish_reason == TOOL_CALL or bool(end_of(reply.finish_reason))
+    if has_ended or not is_at_cap or sampling.stop or sampling.sum_logprobs:
+        return reply
+    return reply if reply.content.rstrip().endswith(ENDINGS) else replace(reply, finish_reason=CUT)
+
+
+def _context_of(reply: Reply, sampling: Sampling) -> int:
+    """Return the tokens of prompt and reply if the server truncated the reply far below its token cap, else 0."""
+    prompt, _, written = reply.counted
+    if reply.finish_reason != CUT or prompt is None or written is None:
+        return 0
+    left = sampling.max_tokens - written
+    return prompt + written if left > max(FEW_LEFT, sampling.max_tokens // 10) else 0
 
 
 def _sampling_fields(server: Server, sampling: Sampling) -> dict[str, Any]:

@@ -195,7 +195,8 @@ class Journal(Archive):
         """Append a completion's record. `paid` is a payment in dollars for its request. A negative payment gives money
         back. Raises UserError if writing fails. Then the journal contains only the earlier records."""
         place = self._own.end
-        kept = {name: value for name, value in vars(completion).items() if name not in ("key", "reused")}
+        omitted = ("key", "reused") if completion.context else ("key", "reused", "context")
+        kept = {name: value for name, value in vars(completion).items() if name not in omitted}
         self._append({"key": completion.key, "completion": kept, "messages": list(messages)}, paid)
         self._own.places[int(completion.key, 16)] = place
 

@@ -24,7 +24,7 @@ from core.types import Member
 
 PASS_AT = range(1, 9)
 TOKENS = ("prompt", "cached", "completion")
-SILENT = ("empty", "filtered")  # replies without text, and replies that a filter ended
+SILENT = ("empty", "filtered", "only_thinks", "only_calls")  # kinds of replies without an answer
 
 _pass_at_k = cache(stats.pass_at_k)
 
@@ -110,7 +110,8 @@ class RunMetrics:
         self._populations: list[list[_Population]] = [[] for _ in self.finished]
         self._steps: list[_Step] = []
         self._errors: Counter[str] = Counter()
-        self._why: dict[str, Counter[str]] = {name: Counter() for name in ("notes", "not_forced", "not_waited")}
+        reasons = ("notes", "not_forced", "not_waited", "context")
+        self._why: dict[str, Counter[str]] = {name: Counter() for name in reasons}
         # The readable scores of right candidates and of wrong candidates, by problem number.
         self._scores: dict[bool, defaultdict[int, list[float]]] = {side: defaultdict(list) for side in (True, False)}
         self._verification: Counter[str] = Counter()
@@ -150,6 +151,7 @@ class RunMetrics:
         self._why["notes"].update(note for m in members for note in m.get("notes", []))
         for name in ("not_forced", "not_waited"):
             self._why[name].update(cost[name] for cost in costs if name in cost and "again" not in cost)
+        self._why["context"].update(str(m["context"]) for m in members if "context" in m)
         self._side_calls.update(
             completions=len(side_calls),
             truncated=sum(call["finish_reason"] == "length" for call in side_calls),

@@ -80,6 +80,9 @@ COUNTS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
 SELDOM: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     "empty": lambda member: "empty" in member,
     "filtered": lambda member: "filtered" in member,
+    "only_thinks": lambda member: "only_thinks" in member,
+    "only_calls": lambda member: "only_calls" in member,
+    "context_ended": lambda member: "context" in member,
     "elicited": lambda member: "unforced" in member and end_of(member["finish_reason"]) != CUT,
     "undecided": lambda member: "undecided" in member,
 }

@@ -6,6 +6,14 @@ from typing import Any
 
 from core.types import Completion, Grade, Graded, Member, Stage
 
+# The properties of completions that have no answer, with the doubt that results name.
+SILENCES = {
+    "error": "failed",
+    "filtered": "filtered",
+    "only_calls": "only a tool call",
+    "only_thinks": "only thinking",
+    "empty": "empty",
+}
 # The cost of a carried-over member. Its tokens are in an earlier record.
 FREE = {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0, "seconds": 0.0}
 
@@ -33,7 +41,9 @@ def record(step: int, population: Sequence[Member], graded: Graded) -> dict[str,
 
 def _member(member: Member, grade: Grade) -> dict[str, Any]:
     completion, read = member.completion, _reading(grade)
-    record: dict[str, Any] = read | {"doubt": _silence(completion) or read["doubt"], "parents": member.parents}
+    silence = _silence(completion)
+    record: dict[str, Any] = read | {"doubt": SILENCES[silence] if silence else read["doubt"]}
+    record["parents"] = member.parents
     record |= _cost(completion)
     if grade.unforced is not None:
         record["unforced"] = _reading(grade.unforced)
@@ -74,13 +84,12 @@ def _reading(grade: Grade) -> dict[str, Any]:
 
 
 def _silence(completion: Completion) -> str | None:
-    """Return "failed", "filtered" or "empty" for such a completion. Return None for all others, also truncated ones."""
-    kinds = {"failed": completion.error, "filtered": completion.filtered, "empty": completion.empty}
-    return next((kind for kind, is_so in kinds.items() if is_so), None)
+    """Return the kind of a completion without an answer (SILENCES), or None for all others, also truncated ones."""
+    return next((kind for kind in SILENCES if getattr(completion, kind)), None)
 
 
 def _cost(completion: Completion) -> dict[str, Any]:
-    """Return a completion's key, seed, tokens and seconds, and its end: finish reason, error, empty or filtered."""
+    """Return a completion's key, seed, tokens and seconds, and its end: finish reason, context, error or silence."""
     prompt, cached, written = completion.counted
     cost: dict[str, Any] = {
         "finish_reason": completion.finish_reason,
@@ -91,6 +100,8 @@ def _cost(completion: Completion) -> dict[str, Any]:
         "seed": completion.seed,
         "key": completion.key,
     }
+    if completion.context:
+        cost["context"] = completion.context
     cost |= {name: why for name in ("not_forced", "not_waited") if (why := getattr(completion, name))}
     silence = _silence(completion)
     return cost | ({"error": completion.error} if completion.error else {silence: True} if silence else {})

@@ -5,6 +5,7 @@ from typing import Any
 
 from core.base.errors import one_line
 from core.results.model import is_unread
+from core.results.records import SILENCES
 from core.types import Member
 
 FIRST = 20  # replies before the first warning
@@ -15,7 +16,7 @@ QUOTED = 200  # characters of a reply to quote, from its end
 
 def is_unstated(member: Mapping[str, Any]) -> bool:
     """Return whether the member has a reply that lacks an answer in the form that the run reads."""
-    has_reply = not {"error", "empty", "filtered"} & member.keys()
+    has_reply = not SILENCES.keys() & member.keys()
     return has_reply and (is_unread(member) or member["doubt"] == "unboxed")
 
 

@@ -20,6 +20,19 @@ MANY_TRUNCATED = 0.1  # a larger share of truncated, forced or empty completions
 # Counts of completions in `metrics`: journal completions by the server that made them (Server.origin), journal
 # completions whose weights only a name or path shows (Server.rests_on), and completions by the model in their replies.
 COUNTS = ("reused", "reused_by", "models")
+SILENT_REPLIES = {
+    "only_thinks": "have text only in the reasoning field, and no answer. The server's parser may have taken the "
+    "answer for thinking. Check its reasoning parser",
+    "only_calls": "only call a tool, and have no answer. Start the server without its tool parser",
+}
+OF_SIDE_CALLS = {
+    "truncated": "hit the token cap",
+    "failed": "failed",
+    "empty": "are empty",
+    "filtered": "are filtered",
+    "only_thinks": "have text only in the reasoning field",
+    "only_calls": "only call a tool",
+}
 SHOWN_MODELS = 3  # maximum number of models in a warning
 # At the end of names: gpt-4o-2024-08-06, claude-sonnet-4-20250514, gpt-4-0613, gemini-1.5-pro-002, qwen3:latest.
 _RELEASE = re.compile(r"(?:[-@:](?:latest|preview|0|\d{4}-\d\d-\d\d|\d{8}|\d{3,4}))+$")
@@ -47,14 +60,21 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
         found.append(unstated.warning(counts, document["config"].get("ANSWER", BOXED) == BOXED))
     if not document["complete"]:
         found.append(f"partial run: {sum(s['problems'] for s in steps)} populations so far ({CONTINUES})")
+    by_context = sum(s.get("context_ended", 0) for s in steps)
+    if by_context:
+        found.append(_of_context(by_context, completions, document))
     for count, words in (("truncated", "hit the token cap"), ("failed", "failed"), ("forced", "were forced to answer")):
-        share = sum(s[count] for s in steps) / completions if completions else 0
+        counted = sum(s[count] for s in steps) - (by_context if count == "truncated" else 0)
+        share = counted / completions if completions else 0
         if share > (MANY_TRUNCATED if count != "failed" else 0):
             found.append(f"{share:.1%} of {completions} completions {words}{most_often if count == 'failed' else ''}")
     for count, words in (("empty", "are empty (the server sent no text)"), ("filtered", "were ended by a filter")):
         some = sum(s.get(count, 0) for s in steps)
         if some > (MANY_TRUNCATED * completions if count == "empty" else 0):  # a model may send a few empty replies
             found.append(f"{some / completions:.1%} of {completions} completions {words}")
+    for count, words in SILENT_REPLIES.items():
+        if some := sum(s.get(count, 0) for s in steps):
+            found.append(f"{some} of {completions} replies {words}")
     if uncounted := sum(s.get("uncounted", 0) for s in steps):
         found.append(f"the server reported no tokens of {uncounted} completions and side calls. The sums lack them")
     if steps and _repeats(document):
@@ -69,9 +89,8 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
             "answers count as different in votes. Run the same command again to grade all replies from the journal"
         )
     checks = metrics.get("checks", {})
-    for what in ("truncated", "failed", "empty", "filtered"):
+    for what, words in OF_SIDE_CALLS.items():
         if count := checks.get(what):
-            words = {"failed": "failed", "truncated": "hit the token cap"}.get(what, f"are {what}")
             why = most_often if what == "failed" else ""
             found.append(f"{count} of {checks['completions']} side calls {words}{why}")
     found += of_server(document, metrics)
@@ -92,6 +111,18 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
     if checked and checked["unreadable"]:
         found.append(f"{checked['unreadable']} of {checked['verdicts']} verdicts could not be read")
     return found
+
+
+def _of_context(replies: int, completions: int, document: Mapping[str, Any]) -> str:
+    """Return the warning about `replies` that the server truncated before their token cap."""
+    tokens = max(map(int, document["metrics"]["context"]))
+    known = document["engine"].get("context")
+    limit = "own cap" if known and tokens < 0.9 * known else "context"
+    remedy = "Raise it" if limit != "context" else "Serve a longer context (Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx)"
+    return (
+        f"the server's {limit} (about {tokens:,} tokens of prompt and reply) ended {replies} of {completions} replies "
+        f"before MAX_TOKENS. {remedy}"
+    )
 
 
 def _repeats(document: Mapping[str, Any]) -> bool:

@@ -52,11 +52,11 @@ def test_it_answers_as_the_embedded_engine_does(file: Path, engine: Server, monk
 def with_sampling_defaults(path: Path) -> Path:
     """Write the embedded model with sampling defaults in its header, as converters copy them from the model."""
     model = gguf.GGUFReader(EMBEDDED_GGUF)
-    writer = gguf.GGUFWriter(path, model.get_field("general.architecture").contents())
+    writer = gguf.GGUFWriter(path, model.fields["general.architecture"].contents())
     for field in model.fields.values():
         if field.name != "general.architecture" and not field.name.startswith("GGUF."):
-            kind, inner = field.types[0], field.types[-1]
-            inner = inner if kind == gguf.GGUFValueType.ARRAY else None
+            kind = field.types[0]
+            inner = field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None
             writer.add_key_value(field.name, field.contents(), kind, sub_type=inner)
     writer.add_sampling_penalty_repeat(1.6)
     writer.add_sampling_xtc_probability(0.9)

@@ -16,8 +16,11 @@ from core.plan import lengths
 from core.report import compare, page, tables
 from core.report.budgets import bought
 from core.report.data import Results, load
+from core.results import warnings
 from core.results.metrics import RunMetrics
 from core.results.model import StepResult
+from core.results.records import SILENCES
+from core.results.warnings import SILENT_REPLIES
 from core.scaffolds.rsa import rsa
 from core.session.equal_compute import Budgeted
 from core.types import Completion, Member, Sampling
@@ -148,6 +151,72 @@ def test_blank_space_is_empty_and_what_was_cut_off_or_thought_is_not() -> None:
     got = document(graded([[[blank, blank, cut, cut, member(""), member("")]]]))
     (step,) = got["metrics"]["steps"]
     assert (step["empty"], step["truncated"], step["identical"]) == (2, 2, 1), "two with the same thought"
+
+
+def thought(**changes: Any) -> Member:
+    return Member(Completion("0" * 32, 1, "so 42", **{"finish_reason": "stop", "prompt_tokens": 5} | changes))
+
+
+def test_replies_with_text_only_in_the_reasoning_field_get_a_note_of_their_own() -> None:
+    got = document(graded([[[thought()] * 8 + [member("\\boxed{42}")] * 4]]))
+    (step,) = got["metrics"]["steps"]
+    assert step["only_thinks"] == step["unread"] == 8 and "empty" not in step
+    assert got["problems"][0]["steps"][0]["members"][0]["doubt"] == SILENCES["only_thinks"]
+    assert f"8 of 12 replies {SILENT_REPLIES['only_thinks']}" in got["warnings"]
+    all_of = document(graded([[[thought()] * 24]]))
+    assert "unstated" not in all_of["metrics"], "no advice on the form of the answer"
+    assert any(SILENT_REPLIES["only_thinks"] in warning for warning in all_of["warnings"])
+    truncated = document(graded([[[thought(finish_reason="length")] * 24]]))
+    assert not any(SILENT_REPLIES["only_thinks"] in warning for warning in truncated["warnings"])
+
+
+def test_replies_of_tool_calls_alone_are_not_called_empty() -> None:
+    called = Member(Completion("0" * 32, 1, finish_reason="tool_calls", prompt_tokens=5, completion_tokens=9))
+    checked = member("\\boxed{42}")
+    checked.side_calls = [called.completion]
+    got = document(graded([[[called, called, checked]]]))
+    (step,) = got["metrics"]["steps"]
+    assert step["only_calls"] == 2 and "empty" not in step
+    assert got["problems"][0]["steps"][0]["members"][0]["doubt"] == SILENCES["only_calls"]
+    assert f"2 of 3 replies {SILENT_REPLIES['only_calls']}" in got["warnings"]
+    assert got["metrics"]["checks"]["only_calls"] == 1
+
+
+ENDS: dict[str, tuple[int, int, str, str, str, int]] = {  # prompt, written, finish, text; expected finish, context
+    "the context, in the reply": (193, 3903, "length", "so far", "length", 4096),
+    "the context, at once": (4095, 1, "length", "", "length", 4096),
+    "the cap": (193, 16384, "length", "so far", "length", 0),
+    "the cap, counted otherwise": (193, 16380, "length", "so far", "length", 0),
+    "no usage": (0, 0, "length", "so far", "length", 0),
+    "the cap, called a stop": (193, 16384, "stop", "so we multiply both", "length", 0),
+    "the cap in the thinking, called a stop": (193, 16384, "stop", "", "length", 0),
+    "an end at the cap": (193, 16384, "stop", "It is \\boxed{42}.", "stop", 0),
+    "an end before the cap": (193, 16383, "stop", "so we multiply both", "stop", 0),
+    "a filter at the cap": (193, 16384, "content_filter", "so we", "content_filter", 0),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_reply_ends_at_its_cap_or_at_the_servers_context(moody: Moody, tmp_path: Path, end: str) -> None:
+    prompt, written, finish, text, expected, context = ENDS[end]
+    usage = {"usage": {"prompt_tokens": prompt, "completion_tokens": written}}
+    moody.choose = lambda n, prompt: answer(200, chat(text, finish_reason=finish) | usage)
+    for _ in range(2):  # the second is from the journal
+        (got,) = ask_each(moody.url, tmp_path, ["a"])
+        assert (got.finish_reason, got.context) == (expected, context)
+    assert (b'"context":' in (tmp_path / "a.jsonl").read_bytes()) is bool(context), "other records are as before"
+
+
+def test_a_context_that_ends_replies_is_told_from_the_cap() -> None:
+    cut = member("so far", finish_reason="length", context=4096)
+    got = document(graded([[[cut, cut, member("\\boxed{42}"), member("\\boxed{42}")]]]))
+    assert got["metrics"]["context"] == {"4096": 2} and got["metrics"]["steps"][0]["truncated"] == 2
+    (told,) = [warning for warning in got["warnings"] if "4,096" in warning]
+    assert "context" in told and "2 of 4" in told
+    assert not any("token cap" in warning for warning in got["warnings"])
+    longer = {"engine": got["engine"] | {"context": 131072}}
+    (told,) = [warning for warning in warnings.of_run(got | longer, None) if "4,096" in warning]
+    assert "OLLAMA" not in told, "the server has a longer context, so it has a cap of its own"
 
 
 def test_checks_that_say_nothing_are_counted() -> None:
