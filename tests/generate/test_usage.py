@@ -154,7 +154,8 @@ def test_blank_space_is_empty_and_what_was_cut_off_or_thought_is_not() -> None:
 
 
 def thought(**changes: Any) -> Member:
-    return Member(Completion("0" * 32, 1, "so 42", **{"finish_reason": "stop", "prompt_tokens": 5} | changes))
+    fields: dict[str, Any] = {"finish_reason": "stop", "prompt_tokens": 5}
+    return Member(Completion("0" * 32, 1, "so 42", **fields | changes))
 
 
 def test_replies_with_text_only_in_the_reasoning_field_get_a_note_of_their_own() -> None:
