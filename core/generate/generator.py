@@ -5,6 +5,7 @@ request the answer, as it can if a reply ends without one. A "Wait" can make a m
 finished work: the journal contains no failures, so the next run requests them again.
 """
 
+import asyncio
 import sys
 import time
 from collections.abc import Callable
@@ -21,9 +22,10 @@ from core.generate.budget import Budget, Hold, Over
 from core.generate.journal import Journal, content_key
 from core.generate.queue import Slots
 from core.generate.reply import UNKNOWN_MODEL, Denied, Failure, Refused, Reply
-from core.generate.retry import Asker
+from core.generate.retry import PROMPTS_NEVER, Asker
 from core.types import CHARACTERS, CUT, ELICITED_ANSWER, TOOL_CALL, Completion, Messages, Sampling, end_of, opening_for
 
+POLL_SECONDS = 0.05
 STALL_SECONDS = 300.0  # by default, a try that receives no data for this long fails
 KEY_VERSION = 3  # raise it if the meaning of a journaled completion or a default of Sampling changes
 REASON = 100  # the journal keeps so many characters of the reason why an answer was not forced, or a wait failed
@@ -61,6 +63,8 @@ class Generator:
         self.journal, self.on_completion = journal, on_completion
         self._budget = budget if server.card.price else None
         self._limit, self._slots = limit, Slots(limit)
+        self._refused: set[str] = set()  # prompts that were refused for a reason that may concern all requests
+        self._undecided = 0  # requests that wait until it is known whether the server refuses all (see _refuses_all)
         self.asker = Asker(server, timeout, stall, say)
 
     async def __aenter__(self) -> "Generator":
@@ -147,7 +151,7 @@ class Generator:
             else:
                 completion = await self._wait(before, messages, sampling, hold)
         except Failure as failure:
-            return self._failed(before or Completion(key, seed), sampling, failure)
+            return await self._failed(before or Completion(key, seed), messages, sampling, failure)
         if completion is before:
             return completion
         seconds = round(time.monotonic() - began + (before.seconds if before else 0.0), 3)
@@ -158,13 +162,15 @@ class Generator:
             self.journal.put(kept, messages, paid=-hold.settled())
         return completion
 
-    def _failed(self, before: Completion, sampling: Sampling, failure: Failure) -> Completion:
+    async def _failed(self, before: Completion, messages: Messages, sampling: Sampling, failure: Failure) -> Completion:
         """Add a failure to the completion `before`, which it leaves unchanged or (without a reply) empty."""
         if sampling.elicit:
             return replace(before, not_forced=_reason(failure))
         if sampling.waits:
             return replace(before, not_waited=_reason(failure))
-        return replace(before, error=self._refusal(failure) if isinstance(failure, Refused) else failure.words)
+        if isinstance(failure, Refused):
+            return replace(before, error=await self._refusal(failure, messages))
+        return replace(before, error=failure.words)
 
     def _forced_most(self, hold: Hold, messages: Messages, sampling: Sampling) -> float:
         """Return the highest possible cost in dollars of the request that forces an answer, or 0 if none can follow."""
@@ -322,19 +328,33 @@ class Generator:
         )
         return await self._forced(completion, messages, sampling, hold)
 
-    def _refusal(self, error: Refused) -> str:
+    async def _refusal(self, error: Refused, messages: Messages) -> str:
         """Return the error to record for a refused request. Raises UserError if all requests seem to be refused."""
         address = self.server.base_url
         if isinstance(error, Denied) and self.asker.is_denied:
             if error.status == UNKNOWN_MODEL:
                 raise UserError(f"the server at {address} has no model {self.server.model!r}: {error}")
             raise UserError(f"the server at {address} refuses the key. {self.server.key.remedy}")
-        is_first = self.asker.usable_at is None
-        if is_first and not (error.may_pass or error.is_of_its_prompt or isinstance(error, Denied)):
+        is_general = not (error.may_pass or error.is_of_its_prompt or isinstance(error, Denied))
+        if is_general and await self._refuses_all(messages):
             raise UserError(f"the server at {address} refuses every request: {error}. {REFUSED}")
         if error.is_overflow:
             return f"context overflow: {error}"
         return f"filtered: {error}" if error.is_filtered else error.words
+
+    async def _refuses_all(self, messages: Messages) -> bool:
+        """Return whether the server seems to refuse all requests, now that it has refused `messages`. This is known
+        after a usable reply, or the refusal of a second prompt. Until then, wait for the requests in progress."""
+        self._refused.add(content_key(list(messages)))
+        self._undecided += 1
+        try:
+            while self.asker.usable_at is None and len(self._refused) < PROMPTS_NEVER:
+                if self._slots.held == self._undecided:  # no other request is in progress
+                    return not self._slots.waiting
+                await asyncio.sleep(POLL_SECONDS)
+            return self.asker.usable_at is None
+        finally:
+            self._undecided -= 1
 
 
 def _retagged(fields: dict[str, Any], tags: tuple[str, str]) -> dict[str, Any]:

@@ -55,6 +55,11 @@ class Slots:
             self._empty.set()
 
     @property
+    def waiting(self) -> int:
+        """The number of waiting requests."""
+        return sum(not turn.done() for *_, turn in self._waiting)
+
+    @property
     def held(self) -> int:
         return self._limit - self._free
 

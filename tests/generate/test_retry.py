@@ -1,6 +1,7 @@
 """Servers that send nothing usable end the run soon, and overwrite no earlier results."""
 
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,30 @@ def test_what_is_in_flight_when_quota_is_used_up_is_waited_for(moody: Moody, tmp
     assert (tmp_path / "a.jsonl").read_text().count("\n") == 1
 
 
+UNKNOWN_FIELD = answer(400, {"error": {"message": "unknown field min_p"}})
+
+
+@pytest.mark.parametrize("limit", [1, 4])
+def test_a_first_prompt_that_is_refused_ends_no_run_if_others_succeed(moody: Moody, tmp_path: Path, limit: int) -> None:
+    def late(request: Request) -> None:
+        time.sleep(0.5)
+        good("late")(request)
+
+    moody.choose = lambda n, prompt: UNKNOWN_FIELD if prompt == "bad" else late
+    got = ask_each(moody.url, tmp_path, ["bad", "bad", "a", "b", "bad", "c"], limit)
+    assert [one.error is not None for one in got] == [True, True, False, False, True, False]
+
+
+@pytest.mark.parametrize("limit", [1, 4])
+def test_two_prompts_that_are_refused_first_end_the_run(moody: Moody, tmp_path: Path, limit: int) -> None:
+    moody.choose = lambda n, prompt: UNKNOWN_FIELD
+    with pytest.raises(UserError, match="unknown field"):
+        ask_each(moody.url, tmp_path, [f"prompt {n // 2}" for n in range(40)], limit)
+    assert len(moody.prompts) <= 4 + limit
+    with pytest.raises(UserError, match="unknown field"):
+        ask_each(moody.url, tmp_path, ["alone"] * 3, limit)
+
+
 DENIALS = {status: answer(status, {"error": {"message": "denied"}}) for status in (401, 403, 404)}
 
 
@@ -152,7 +177,12 @@ DENIALS = {status: answer(status, {"error": {"message": "denied"}}) for status i
 @pytest.mark.parametrize("status", DENIALS)
 @pytest.mark.parametrize("limit", [1, 4])
 def test_an_odd_denial_among_replies_is_retried(moody: Moody, tmp_path: Path, status: int, limit: int) -> None:
-    moody.choose = lambda n, prompt: DENIALS[status] if n >= 4 and n % 3 == 0 else good(prompt)
+    odd = {f"prompt {n}" for n in range(9, 24, 5)}
+
+    def choose(n: int, prompt: str) -> Answer:
+        return DENIALS[status] if prompt in odd and moody.prompts.count(prompt) < Denied.tries else good(prompt)
+
+    moody.choose = choose
     got = ask_each(moody.url, tmp_path, [f"prompt {n}" for n in range(24)], limit)
     assert all(one.error is None for one in got)
 
