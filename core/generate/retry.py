@@ -91,7 +91,7 @@ class Asker:
                     return reply
                 except Failure as failure:
                     self._heard(failure)
-                    is_odd = isinstance(failure, Denied) and not self.is_denied
+                    is_odd = isinstance(failure, Denied) and not self._is_denied_again(body)
                     if not (failure.may_pass or is_odd):
                         raise
                     if self._is_throttled(failure) and time.monotonic() - began < THROTTLED_SECONDS:
@@ -107,6 +107,10 @@ class Asker:
                 await asyncio.sleep(wait)
         finally:
             self._again.pop(mine, None)
+
+    def _is_denied_again(self, body: dict[str, Any]) -> bool:
+        """Return whether another try of a denied request is in vain, because the server denies it or all requests."""
+        return self.is_denied or content_key(body["messages"]) in self._denied
 
     async def _sent(self, body: dict[str, Any], patience: float) -> Reply:
         """Wait until the rate limit allows a request, then send it. Raises Failure, and Elsewhere for a redirect."""

@@ -117,12 +117,11 @@ def _of_context(replies: int, completions: int, document: Mapping[str, Any]) -> 
     """Return the warning about `replies` that the server truncated before their token cap."""
     tokens = max(map(int, document["metrics"]["context"]))
     known = document["engine"].get("context")
-    limit = "own cap" if known and tokens < 0.9 * known else "context"
-    remedy = "Raise it" if limit != "context" else "Serve a longer context (Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx)"
-    return (
-        f"the server's {limit} (about {tokens:,} tokens of prompt and reply) ended {replies} of {completions} replies "
-        f"before MAX_TOKENS. {remedy}"
-    )
+    ended = f"(about {tokens:,} tokens of prompt and reply) ended {replies} of {completions} replies before MAX_TOKENS"
+    if known and tokens < 0.9 * known:
+        return f"a cap of the server {ended}, although its context has {known:,} tokens. Raise this cap"
+    remedy = "Serve a longer context (Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx)"
+    return f"the server's context {ended}. {remedy}"
 
 
 def _repeats(document: Mapping[str, Any]) -> bool:

@@ -59,6 +59,7 @@ class Experiment(Generic[A]):
         self.began = time.monotonic()
         self.next_save = self.began + SAVE_SECONDS
         self.counts: dict[str, Counter[str]] = {name: Counter() for name in warnings.COUNTS}
+        self.arrived = self.failed = 0  # completions so far, and those without a reply
         self.is_stage, self.allotted = bar is not None, allotted or self.max_completions
         self.bar = bar or Bar(session.name, self.max_completions * len(chosen.problems))
         # RUNS is omitted, so that each of several runs has the same document as a single run. OUT is its `experiment`.
@@ -101,7 +102,8 @@ class Experiment(Generic[A]):
         If the run is stopped or fails, partial results are saved. Raises UserError (RunFailed if all members fail)."""
         try:
             await self._ask_all(numbers or range(len(self.chosen.problems)))
-            if self.figures.is_all_failed:
+            has_no_reply = self.arrived == self.failed > 0  # a scaffold may make members of failed completions
+            if self.figures.is_all_failed or has_no_reply:
                 raise RunFailed(
                     f"every completion failed, most often with: {str(self.figures.commonest_error).rstrip('.')}. "
                     "Fix this error, and run the same command again"
@@ -167,6 +169,8 @@ class Experiment(Generic[A]):
 
     def _count(self, completion: Completion, is_new: bool) -> None:
         self.bar.arrived(completion, is_new)
+        self.arrived += 1
+        self.failed += completion.error is not None
         rests_on = self.session.server.rests_on
         if not is_new:
             self.counts["reused"][completion.origin] += 1

@@ -191,9 +191,9 @@ def test_an_odd_denial_among_replies_is_retried(moody: Moody, tmp_path: Path, st
 @pytest.mark.parametrize("status", DENIALS)
 def test_a_prompt_that_is_always_denied_is_one_failure(moody: Moody, tmp_path: Path, status: int) -> None:
     moody.choose = lambda n, prompt: DENIALS[status] if prompt == "bad" else good(prompt)
-    got = ask_each(moody.url, tmp_path, ["a", "bad", *"bcdef"], 1)
-    assert [one.error for one in got] == [None, f"status {status}: denied", None, None, None, None, None]
-    assert moody.prompts.count("bad") == Denied.tries
+    got = ask_each(moody.url, tmp_path, ["a", "bad", "bad", *"bcde"], 1)
+    assert [one.error for one in got] == [None, *[f"status {status}: denied"] * 2, None, None, None, None]
+    assert moody.prompts.count("bad") == Denied.tries + 1, "its second member is not retried"
 
 
 @pytest.mark.usefixtures("hurried")
@@ -229,3 +229,10 @@ def test_a_run_that_failed_whole_ends_with_status_1_and_replaces_nothing(moody: 
     moody.choose = lambda n, prompt: good(prompt)
     status, out, err = run(*small, "SEED=9", BASE_URL=moody.url)
     assert status == 0 and len(moody.prompts) == before_run + 64, "the same command works once the error is fixed"
+
+
+def test_a_run_without_any_reply_fails_even_if_its_scaffold_makes_members(moody: Moody, results: Path) -> None:
+    moody.choose = lambda n, prompt: answer(400, {"error": {"message": "exceeds the context length"}})
+    status, _, err = run("28_stepwise", "PROBLEMS=sums", "LIMIT=2", "N=2", "STEPS=2", BASE_URL=moody.url)
+    assert status == 1 and "context overflow" in err.splitlines()[-1]
+    assert not (results / "28_stepwise.json").exists()
