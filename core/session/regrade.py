@@ -5,6 +5,7 @@ old file is kept under another name, and a partial one is replaced."""
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from core.results.find import archive, path_of
 from core.results.metrics import of_rows
 from core.types import Completion, Member, Population, Problem, Stage
 
+CONTINUATIONS = ("not_forced", "not_waited")  # fields with the reason why a reply was not continued
 SHOWN = 20  # the most changes to print
 
 Change = tuple[str, str, str]  # place (problem, step, member), old answer and grade, new answer and grade
@@ -63,9 +65,11 @@ class Kept:
         return Stage(step["stage"], members, step.get("partial", False)) if "stage" in step else members
 
     def _completion(self, journals: Archive, cost: dict[str, Any]) -> Completion:
-        """Return the completion of the record `cost` from the journals. If they lack a failure, use the record."""
+        """Return the completion of the record `cost` from the journals, which lack failures. So a failure, or the
+        failure of a continuation, comes from the record."""
         if kept := journals.get(cost["key"]):
-            return kept
+            failures = {name: cost[name] for name in CONTINUATIONS if name in cost}
+            return kept if kept.forced is not None else replace(kept, **failures)
         if "error" in cost:
             return Completion(cost["key"], cost.get("seed", 0), seconds=cost["seconds"], error=cost["error"])
         raise UserError(

@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
+from core.scaffolds.majority import MAJORITY
 from core.scaffolds.rsa_verified import RSA_VERIFIED
 from core.session import regrade
 from core.session.run import solve_sync
+from tests.fakes.http import answer
+from tests.fakes.moody import Moody, chat
 from tests.fakes.server import ScriptedServer
 from tests.helpers.runs import load
 
@@ -35,6 +38,20 @@ def test_graded_again_with_the_same_grader_the_results_are_the_same(stored: Path
     assert after["complete"] and after.pop("regraded") >= before["ended"] and after == before
     kept = list(stored.glob("03_rsa_verify.2*.json"))
     assert [json.loads(each.read_text()) for each in kept] == [before]
+
+
+def test_the_reason_of_a_failed_continuation_is_kept(moody: Moody, results: Path, monkeypatch: Any) -> None:
+    """The journal lacks it, so that the next run forces the answer again."""
+    monkeypatch.setenv("BASE_URL", moody.url)
+    cut = answer(200, chat({"content": "", "reasoning_content": "so far"}, finish_reason="length"))
+    refused = answer(400, {"error": {"message": "no prefix"}})
+    moody.choose = lambda n, prompt: cut if "6*7" in prompt else refused
+    rows = [{"id": "p", "problem": "How much is 6*7?", "answer": "42"}]
+    solve_sync(MAJORITY, rows, name="12_majority", folder=results, N=2, ANSWER_TOKENS=20)
+    before = load(results, "12_majority")["metrics"]["not_forced"]
+    assert list(before.values()) == [2]
+    regrade.regrade(results / "12_majority.json")
+    assert load(results, "12_majority")["metrics"]["not_forced"] == before
 
 
 def test_what_changed_is_printed_answer_by_answer(
