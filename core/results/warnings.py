@@ -15,7 +15,8 @@ from core.results import unstated
 MANY_IDENTICAL = 0.85
 FEW_TEXTS = 1.5
 CONTINUES = "if the run has stopped, the same command continues it"  # also correct during a run
-MANY_TRUNCATED = 0.1  # a larger share of truncated, forced or empty completions causes a warning
+# A larger share of truncated, forced or empty completions, or of such SILENT_REPLIES, causes a warning.
+MANY_TRUNCATED = 0.1
 
 # Counts of completions in `metrics`: journal completions by the server that made them (Server.origin), journal
 # completions whose weights only a name or path shows (Server.rests_on), and completions by the model in their replies.
@@ -60,12 +61,15 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
         found.append(unstated.warning(counts, document["config"].get("ANSWER", BOXED) == BOXED))
     if not document["complete"]:
         found.append(f"partial run: {sum(s['problems'] for s in steps)} populations so far ({CONTINUES})")
-    by_context = sum(s.get("context_ended", 0) for s in steps)
-    if by_context:
-        found.append(_of_context(by_context, completions, document))
-    for count, words in (("truncated", "hit the token cap"), ("failed", "failed"), ("forced", "were forced to answer")):
-        counted = sum(s[count] for s in steps) - (by_context if count == "truncated" else 0)
-        share = counted / completions if completions else 0
+    truncated = sum(s["truncated"] for s in steps)
+    if truncated > MANY_TRUNCATED * completions:
+        by_context = sum(s.get("context_ended", 0) for s in steps)
+        if by_context:
+            found.append(_of_context(by_context, completions, document))
+        if by_cap := truncated - by_context:
+            found.append(f"{by_cap / completions:.1%} of {completions} completions hit the token cap")
+    for count, words in (("failed", "failed"), ("forced", "were forced to answer")):
+        share = sum(s[count] for s in steps) / completions if completions else 0
         if share > (MANY_TRUNCATED if count != "failed" else 0):
             found.append(f"{share:.1%} of {completions} completions {words}{most_often if count == 'failed' else ''}")
     for count, words in (("empty", "are empty (the server sent no text)"), ("filtered", "were ended by a filter")):
@@ -73,7 +77,8 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
         if some > (MANY_TRUNCATED * completions if count == "empty" else 0):  # a model may send a few empty replies
             found.append(f"{some / completions:.1%} of {completions} completions {words}")
     for count, words in SILENT_REPLIES.items():
-        if some := sum(s.get(count, 0) for s in steps):
+        some = sum(s.get(count, 0) for s in steps)
+        if some > MANY_TRUNCATED * completions:  # a model may send a few of them
             found.append(f"{some} of {completions} replies {words}")
     if uncounted := sum(s.get("uncounted", 0) for s in steps):
         found.append(f"the server reported no tokens of {uncounted} completions and side calls. The sums lack them")
