@@ -21,8 +21,9 @@ LEFT_OUT = "the server dropped the thinking that it should continue"
 
 def lacks_answer(completion: Completion, reading: str) -> bool:
     """Return whether the model itself ended `completion` and the grading finds no answer (Problem.reading) in it.
-    Empty, failed, filtered, truncated and forced completions do not count."""
-    if not is_ended(completion) or completion.empty or completion.error or completion.forced is not None:
+    Empty, failed, filtered, truncated and forced completions and tool calls do not count."""
+    is_silent = completion.empty or completion.only_calls or bool(completion.error)
+    if not is_ended(completion) or is_silent or completion.forced is not None:
         return False
     way, _, answer_type = reading.rpartition(" ")
     text = text_read(completion, completion.answer, way)

@@ -349,8 +349,9 @@ class Generator:
         self._undecided += 1
         try:
             while self.asker.usable_at is None and len(self._refused) < PROMPTS_NEVER:
-                if self._slots.held == self._undecided:  # no other request is in progress
-                    return not self._slots.waiting
+                unpaid = self._budget.waiting if self._budget else 0  # they wait for the money of this request
+                if self._slots.held - unpaid <= self._undecided:  # no other request is in progress
+                    return not (self._slots.waiting or unpaid)
                 await asyncio.sleep(POLL_SECONDS)
             return self.asker.usable_at is None
         finally:

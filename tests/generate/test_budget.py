@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.base.errors import UserError
 from core.base.prices import Prices
 from core.engines.cards import Card
 from core.engines.server import Server
@@ -251,6 +252,13 @@ def test_an_answer_that_has_to_be_forced_is_paid_for_before_the_first_request(ti
     forced = [one for one in done if not isinstance(one, BaseException)]
     assert forced and all(one.forced for one in forced), "none was cut off for want of money"
     assert len(till.bodies) == 2 * len(forced) and till.charged <= 0.0045
+
+
+def test_a_refused_request_does_not_wait_for_requests_that_wait_for_its_money(till: Till, tmp_path: Path) -> None:
+    till.instead = lambda n: answer(400, {"error": {"message": "unknown field"}})
+    done, spent = ask(till, tmp_path, 0.0012, 4)
+    assert len(till.bodies) == 4 and spent == pytest.approx(0)
+    assert [isinstance(one, UserError) for one in done].count(True) == 1, "the last one, when none is left"
 
 
 def test_elicited_answers_are_paid_for_too(till: Till, tmp_path: Path) -> None:

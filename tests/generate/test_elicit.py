@@ -102,6 +102,7 @@ def test_a_forced_answer_is_not_elicited() -> None:
     assert not lacks_answer(reply, "math")
     assert lacks_answer(replace(reply, forced=None, answer=PROSE, finish_reason="stop"), "math")
     assert lacks_answer(replace(reply, forced=None, answer="", finish_reason="stop"), "math"), "it only thought"
+    assert not lacks_answer(replace(reply, forced=None, answer="", finish_reason="tool_calls"), "math")
 
 
 def test_a_failure_is_noted_and_asked_again_by_the_next_run(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
