@@ -262,7 +262,7 @@ _SPOILED = CHANGING - {
 def read(text: str, way: str = BOXED, answer_type: str = "integer", truncated: bool = False) -> Extraction:
     """Read the answer of `text` in one of WAYS. The other arguments are the arguments of boxed.extract."""
     text = restored(text)
-    if way == WHOLE:  # as in RSA's code: the last box of all, whatever stands around it
+    if way == WHOLE:  # as in RSA's code: the last box of the whole output
         return _boxed(text, BOXED, answer_type, truncated)
     text = split_thinking(text, None)[1] if has_tag(text) else text
     if way == BOXED or (way == AUTO and has_box(text)):

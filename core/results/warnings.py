@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.base.errors import one_line
-from core.constants import BOXED
+from core.constants import BOXED, WHOLE
 from core.engines.cards import PENALTIES
 from core.grading.answers import by_answer
 from core.results import unstated
@@ -58,7 +58,7 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
         unread = f"{sum(s['unread'] for s in steps)} of {completions} replies are unread"
         found.append(f"no reply of the run is right ({unread}). Compare a few replies with the reference answers")
     if counts := metrics.get("unstated"):
-        found.append(unstated.warning(counts, document["config"].get("ANSWER", BOXED) == BOXED))
+        found.append(unstated.warning(counts, document["config"].get("ANSWER", BOXED) in (BOXED, WHOLE)))
     if not document["complete"]:
         found.append(f"partial run: {sum(s['problems'] for s in steps)} populations so far ({CONTINUES})")
     truncated = sum(s["truncated"] for s in steps)

@@ -152,8 +152,9 @@ def plain(text: str) -> str:
 def last_stated(text: str, word: str, value: str) -> str | None:
     """Return the last value after `word` in a plain `text`, as in "Best: 2", or None.
 
-    A colon is optional. `word` and `value` are regular expressions. A value does not count if "or" or "else" precedes
-    `word`, or if "or" or another `word` follows in its line: the prompt's offer is repeated."""
+    A colon is optional. `word` and `value` are regular expressions. A value does not count if "or"
+    or "else" precedes `word`, or if "or" or another `word` follows in its line. In these cases the
+    reply repeats the choice that the prompt offers."""
     offers = rf"(?![ \t,;.]*+(?:or\b|(?:or|and|else)?+[ \t]*+{word}[ \t]*+[:=]))"
     pattern = rf"(?<!\bor )(?<!\belse )(?<![A-Za-z]){word}{_BETWEEN}({value}){offers}"
     found: list[str] = re.findall(pattern, text, re.IGNORECASE)
