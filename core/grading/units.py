@@ -2,6 +2,8 @@
 
 import re
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
 from itertools import takewhile
 
 # The name of a unit for each of its spellings. Answers in different units are different answers.
@@ -16,6 +18,22 @@ UNITS = {
     ).split("|")
     for word in names.split()
 }
+# The size of each unit in a basic unit. Only exact sizes are listed: a month has no exact number of days, and
+# there are several tons.
+_SIZES = {
+    name: (Fraction(size), basic)
+    for name, size, basic in (
+        each.split()
+        for each in (
+            "mm 1/1000 m|cm 1/100 m|dm 1/10 m|m 1 m|km 1000 m|in 127/5000 m|ft 381/1250 m|yd 1143/1250 m"
+            "|mi 201168/125 m|mg 1/1000000 kg|g 1/1000 kg|kg 1 kg|pound 45359237/100000000 kg"
+            "|oz 45359237/1600000000 kg|ms 1/1000 s|s 1 s|minute 60 s|h 3600 s|d 86400 s|week 604800 s"
+            "|month 1 month|yr 12 month|mL 1/1000000 m^3|cL 1/100000 m^3|L 1/1000 m^3"
+            "|gal 473176473/125000000000 m^3|cent 1/100 dollar|dollar 1 dollar|euro 1 euro|yen 1 yen|rupee 1 rupee"
+        ).split("|")
+    )
+}
+_FACTOR = re.compile(r"([A-Za-z]+)(?:\^([23]))?")
 _POWERS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 # Words that change the number or withdraw it: 5 thousand, 5 or more, 5 modulo 7, about 5, 5 is wrong.
 CHANGING = frozenset(
@@ -47,8 +65,90 @@ class Unit:
         agree = self.counted <= other.counted or other.counted <= self.counted
         return NO_UNIT in (self, other) or (agree and self.measured == other.measured)
 
+    def ratio(self, other: "Unit") -> Fraction | None:
+        """Return how many of the `other` unit this unit is: 60 for an hour in minutes.
+
+        Returns None for other quantities, unknown sizes and other counted things."""
+        mine, theirs = size_of(self.measured), size_of(other.measured)
+        agree = self.counted <= other.counted or other.counted <= self.counted
+        if not agree or not mine or not theirs or mine[1] != theirs[1]:
+            return None
+        return mine[0] / theirs[0]
+
 
 NO_UNIT = Unit()
+
+
+Powers = tuple[tuple[str, int], ...]  # of basic units: ("m", 1), ("s", -1)
+
+
+@lru_cache(maxsize=1024)
+def size_of(measured: str) -> tuple[Fraction, Powers] | None:
+    """Return the size of a unit such as "km/h" in powers of basic units, or None if it is unknown."""
+    total = Fraction(1)
+    powers: dict[str, int] = {}
+    for place, factor in enumerate(measured.split("/")):
+        found = _FACTOR.fullmatch(factor)
+        if not found or found[1] not in _SIZES:
+            return None
+        size, basic = _SIZES[found[1]]
+        name, _, of_basic = basic.partition("^")
+        power = int(found[2] or 1) * (1 if place == 0 else -1)
+        total *= size**power
+        powers[name] = powers.get(name, 0) + power * int(of_basic or 1)
+    return total, tuple(sorted(powers.items()))
+
+
+@lru_cache(maxsize=256)
+def sizes_like(measured: str) -> tuple[Fraction, ...]:
+    """Return the ratios of a unit to all units for the same quantity: 60 and 1/24, among others, for an
+    hour. Returns no ratios if its size is unknown."""
+    size = size_of(measured)
+    if size is None:
+        return ()
+    power = re.search(r"\^[23]\Z", measured)
+    names = [name + (power[0] if power else "") for name in _SIZES]
+    if "/" in measured:
+        names = [f"{name}/{per}" for name in _SIZES for per in names]
+    others = filter(None, map(size_of, names))
+    return tuple(size[0] / other[0] for other in others if other[1] == size[1])
+
+
+_AMOUNT = re.compile(
+    r"(?P<number>[0-9]+(?:\.[0-9]+)?|\\frac ?\{(?P<top>[0-9]+)\} ?\{(?P<bottom>[1-9][0-9]*)\})"
+    r" ?(?P<unit>[A-Za-z]+|''|[\"'])(?: ?,)?(?: ?and(?![A-Za-z]))? ?"
+)
+_SHORT = {"'": "ft", '"': "in", "''": "in"}
+
+
+def compound(text: str) -> tuple[Fraction, Unit] | None:
+    """Return the number and unit of a quantity in several units, or None for other texts.
+
+    "2 hours and 15 minutes" is 9/4 h. Each unit must be smaller than the unit before it."""
+    text = re.sub(r"\\(?:text|textrm|mathrm|mbox) ?\{([^{}]*)\}", r" \1 ", text)
+    text = re.sub(r"\s+", " ", text).strip()
+    sign = -1 if text.startswith("-") else 1
+    text = text.removeprefix("-").strip()
+    found = list(_AMOUNT.finditer(text))
+    if len(found) < 2 or "".join(amount[0] for amount in found) != text:
+        return None
+    units = [Unit(_SHORT.get(amount["unit"]) or _known(amount["unit"]) or "") for amount in found]
+    total = Fraction()
+    last: Fraction | None = None
+    for amount, unit in zip(found, units, strict=True):
+        ratio = unit.ratio(units[0])
+        if ratio is None or (last is not None and ratio >= last):
+            return None
+        last = ratio
+        number = f"{amount['top']}/{amount['bottom']}" if amount["top"] else amount["number"]
+        total += Fraction(number) * ratio
+    return sign * total, units[0]
+
+
+def _known(word: str) -> str | None:
+    """Return the name of the unit that a word spells, or None."""
+    names = (word, word.lower(), word.lower().removesuffix("s"))
+    return next((UNITS[name] for name in names if name in UNITS), None)
 
 
 def unit_of(words: str, power: str = "", is_one: bool = False) -> Unit | None:
@@ -65,8 +165,7 @@ def unit_of(words: str, power: str = "", is_one: bool = False) -> Unit | None:
     units: list[str] = []
     before = ""  # a power that precedes its unit
     for index, word in enumerate(parts):
-        names = (word, word.lower(), word.lower().removesuffix("s"))
-        known = next((UNITS[name] for name in names if name in UNITS), None)
+        known = _known(word)
         raised = _POWERS.get(word.lower()) or (word[0] == "^" and word[-1])
         if raised and units and (word[0] == "^" or word.endswith("d")):
             units[-1] += f"^{raised}"
