@@ -7,13 +7,22 @@ from dataclasses import dataclass, field, replace
 
 from core.base.errors import UserError
 from core.grading.boxed import NOTHING, NUMBER, WORDS, Extraction, canonical, clean, is_aime
-from core.grading.judge import math_equal, math_readable
+from core.grading.doubts import (
+    NO_MATHEMATICS,
+    NO_REFERENCE,
+    NOTATION,
+    VERDICTS,
+    doubt_of_kinds,
+    doubt_of_options,
+    doubt_of_words,
+)
+from core.grading.judge import math_difference, math_equal, math_readable
+from core.grading.numerals import in_digits, with_point
 from core.grading.sentence import is_prose, is_sentence
 from core.grading.text import read_reply
+from core.grading.units import compound
 from core.types import Ask, Completion, Grade, Graded, Population, Problem
 
-# Doubts about a wrong math answer that was compared by spelling, because it or the reference answer was not read.
-NO_MATHEMATICS, NO_REFERENCE = "not mathematics", "reference not read"
 MAX_COMPARISONS = 600  # comparisons by the judge in one vote, enough for 35 different answers, if none is undecided
 NEUTRAL = r"\sqrt{2}"  # comparing it with an answer is quick unless the answer makes sympy hang
 
@@ -56,9 +65,57 @@ def judge(answer: str | None, truth: str, answer_type: str = "integer") -> bool 
         return is_aime(mine) and mine == theirs
     if mine == theirs:
         return True
+    if NUMBER.fullmatch(mine) and NUMBER.fullmatch(theirs):
+        return False
     if WORDS.fullmatch(mine) or WORDS.fullmatch(theirs):  # words are not products of letters: star is not rats
         return mine in NOTHING and theirs in NOTHING
-    return math_equal(clean(answer, "math") or "", clean(truth, "math") or "")
+    one, other = _readable(answer), _readable(truth)
+    verdict = math_equal(one, other)
+    point = _in_point_form(one, other) or _in_point_form(other, one)
+    return judge(*point, "math") if verdict is False and point else verdict
+
+
+def _readable(answer: str) -> str:
+    """Return the text of a math answer that the judge compares."""
+    return in_digits(clean(answer, "math") or "")
+
+
+def _in_point_form(answer: str, other: str) -> tuple[str, str] | None:
+    """Return both texts with the decimal comma of `answer` as a point, or None if the `other` has commas."""
+    number = with_point(answer)
+    return None if number is None or "," in other else (number, other)
+
+
+def doubt_of(answer: str, truth: str, verdict: bool) -> str | None:
+    """Return why the `verdict` on two math answers may be mistaken (DOUBTS_OF_WRONG), or None.
+
+    A right verdict has a doubt only if the reference answer may be a list: 12,5 for 12.5. Like judge(),
+    this function may block for seconds."""
+    mine, theirs = canonical(answer, "math"), canonical(truth, "math")
+    one, other = _readable(answer), _readable(truth)
+    if verdict:
+        needs_point = mine != theirs and _in_point_form(other, one) and not math_equal(one, other)
+        return NOTATION if needs_point else None
+    if (doubt := doubt_of_options(one, other)) is not None:
+        return doubt or None
+    are_words = [_is_words(each) and each not in NOTHING for each in (mine, theirs)]
+    if all(are_words):
+        return doubt_of_words(mine, theirs)
+    unread = [not is_reference(text, "math") for text in (answer, truth)]
+    if unread[1] and not are_words[1]:
+        return NO_REFERENCE
+    if unread[0] and not are_words[0]:
+        return NO_MATHEMATICS
+    if any(are_words) or NOTHING & {mine, theirs}:
+        doubt = doubt_of_kinds(mine, theirs)
+        return NO_MATHEMATICS if doubt and unread[0] else doubt
+    return math_difference(one, other)
+
+
+def _is_words(text: str) -> bool:
+    """Return whether a canonical text is a word or some words, such as "odd" or "true", and no sentence."""
+    is_phrase = WORDS.fullmatch(text) is not None and not is_sentence(text)
+    return is_phrase or text.lower() in VERDICTS
 
 
 def is_reference(answer: str, answer_type: str = "integer") -> bool:
@@ -69,9 +126,10 @@ def is_reference(answer: str, answer_type: str = "integer") -> bool:
         return is_aime(text)
     if NUMBER.fullmatch(text) or text in NOTHING:
         return True
-    read = clean(answer, "math")
-    is_words = WORDS.fullmatch(text) or is_prose(read or "")  # their letters are no variables
-    return bool(read) and not is_words and math_readable(read or "") is True
+    read = _readable(answer)
+    # The letters of words are no variables, but a quantity such as "2 hours and 15 minutes" is read.
+    is_words = WORDS.fullmatch(text) or (is_prose(read) and compound(read) is None)
+    return bool(read) and not is_words and math_readable(read) is True
 
 
 def is_correct(answer: str | None, truth: str, answer_type: str = "integer") -> bool:
@@ -156,15 +214,18 @@ def grade_answers(problem: Problem, population: Population) -> Graded:
 
 def _grade(problem: Problem, reply: Completion, text: str, unforced: Grade | None = None) -> Grade:
     """Grade `text`: the reply's text, or its text before a forced answer or wait. An undecided answer counts as wrong,
-    with a doubt. A wrong "math" answer also has a doubt if only spellings were compared, unless both are words."""
+    with a doubt. A wrong "math" answer has a doubt unless it certainly differs from the reference answer."""
     found = _with_one_answer(read_reply(problem, reply, text), problem)
     truth = problem.answer or ""
-    verdict = judge(found.answer, truth, problem.answer_type)
+    answer = found.answer
+    if answer and found.name and "=" in truth:
+        answer = f"{found.name} = {answer}"
+    verdict = judge(answer, truth, problem.answer_type)
     doubt = found.doubt
     if verdict is None:
         return Grade(0.0, found.answer, doubt or "undecided", is_undecided=True, unforced=unforced)
-    if not verdict and found.answer and not doubt and problem.answer_type == "math":
-        doubt = _spelling_doubt(found.answer, truth)
+    if answer and not doubt and problem.answer_type == "math":
+        doubt = doubt_of(answer, truth, verdict)
     return Grade(float(verdict), found.answer, doubt, unforced=unforced)
 
 
@@ -178,19 +239,3 @@ def _with_one_answer(found: Extraction, problem: Problem) -> Extraction:
         return replace(found, answer=found.others[-1], doubt=None)
     is_one = found.others and len(groups([found.answer, *found.others], problem.answer_type).counts) == 1
     return replace(found, doubt=None) if is_one else found
-
-
-def _spelling_doubt(answer: str, truth: str) -> str | None:
-    """Return the doubt about a wrong math answer if only spellings were compared, or None for words
-    and mathematics."""
-    if not _is_name(truth) and not is_reference(truth, "math"):
-        return NO_REFERENCE
-    if not (_is_name(answer) and _is_name(truth)) and not is_reference(answer, "math"):
-        return NO_MATHEMATICS
-    return None
-
-
-def _is_name(answer: str) -> bool:
-    """Return whether an answer is a word or some words, such as "odd" or "no solution", and no
-    sentence."""
-    return WORDS.fullmatch(canonical(answer, "math")) is not None and not is_sentence(answer)

@@ -13,6 +13,7 @@ from itertools import chain, takewhile
 
 from core.grading.escapes import restored, restored_within
 from core.grading.final import final_lines, is_echo, says_nothing
+from core.grading.numerals import in_digits
 from core.grading.sentence import value_in
 from core.grading.turns import Part, parts_of
 from core.grading.units import unit_of
@@ -51,12 +52,14 @@ class Extraction:
     If the doubt is "several", `others` lists the other answers, one for each canonical form.
     answers.groups() compares them. `others` is empty if there are more than MAX_OTHERS of them, or
     if one is unreadable. If the doubt is "list", `others` lists the members. If the doubt is
-    "sentence", `sentence` is the sentence whose number is the answer."""
+    "sentence", `sentence` is the sentence whose number is the answer. `name` is the name that
+    read_value has dropped: "x" in x = 42. It matters if the reference answer has a name."""
 
     answer: str | None
     doubt: str | None
     others: tuple[str, ...] = field(default=(), compare=False)
     sentence: str = field(default="", compare=False)
+    name: str = field(default="", compare=False)
 
 
 def extract(text: str, answer_type: str = "integer", truncated: bool = False) -> Extraction:
@@ -133,7 +136,8 @@ def of_part(text: str, answer_type: str = "integer", truncated: bool = False) ->
         doubt = "control character"
     elif sentence:
         doubt = "sentence"
-    return Extraction(answer or None, doubt, _comparable(others), sentence)
+    name = _dropped_name(chosen, answer_type) if answer else ""
+    return Extraction(answer or None, doubt, _comparable(others), sentence, name)
 
 
 def _contents(text: str, answer_type: str) -> tuple[list[str], list[str], bool]:
@@ -264,6 +268,7 @@ def canonical(answer: str, answer_type: str = "integer") -> str:
         return answer
     if answer_type == "integer":
         return text
+    text = clean(in_digits(text), "math") or text
     number = _FRACTION.sub(r"\1\2\3/\4\5", text)
     if _RATIONAL.fullmatch(number):
         try:
@@ -364,7 +369,7 @@ _UNIT = (
     r"|(?<= )(?P<words>(?:[cmk]m|day|men|way|yen|[A-Za-z][a-z]{3,}|\([a-z]{4,}\))(?: (?:of|in|[a-z]{3,}))*)"
 )
 _STATED = re.compile(
-    rf"(?P<sign>[-+]?) ?(?P<whole>[0-9]+|[0-9]{{1,3}}(?:,[0-9]{{3}})+)(?P<decimals>\.[0-9]*)? ?"
+    rf"(?P<sign>[-+]?) ?(?P<whole>[0-9]+|(?!0,)[0-9]{{1,3}}(?:,[0-9]{{3}})+)(?P<decimals>\.[0-9]*)? ?"
     rf"(?:(?P<percent>%)|{_UNIT})?"
 )
 # Other text in a box: words before or after the answer, ordinals, 1 000 000, per cent, a residue.
@@ -432,6 +437,17 @@ def read_value(box: str | None, answer_type: str) -> str | None:
     return text if number is None else number.removesuffix(r"^\circ")
 
 
+def _dropped_name(box: str | None, answer_type: str) -> str:
+    """Return the name of a number that read_value drops, if it is a letter or a few capitals, not a word."""
+    if box is None or answer_type == "integer":
+        return ""
+    text = clean(box, answer_type) or ""
+    name, equals, _ = text.partition("=")
+    is_dropped = equals and read_value(box, answer_type) != text
+    is_word = re.search(r"(?<![A-Za-z\\])[A-Za-z]*[a-z]{3}", name)
+    return name.strip() if is_dropped and not is_word else ""
+
+
 def _clean_once(text: str, answer_type: str) -> str:
     text = re.sub("[\ud800-\udfff]", "\ufffd", text).translate(_CHARACTERS)
     text = _money(re.sub(r"[^\S\u2009]+", " ", text), answer_type)
@@ -486,7 +502,8 @@ def _stated_number(text: str, answer_type: str) -> str | None:
         return None
     decimals = stated["decimals"] or ""
     number = stated["whole"].replace(",", "").lstrip("0") or "0"
-    number += decimals if decimals.strip(".0") else ""
+    is_grouped = answer_type == "math" and decimals == ".000"  # 1.000 may be a thousand
+    number += decimals if is_grouped or decimals.strip(".0") else ""
     number = ("-" if stated["sign"] == "-" and number != "0" else "") + number + (stated["percent"] or "")
     if answer_type == "integer":
         return number

@@ -20,7 +20,7 @@ import sympy
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, latex2sympy
 from sympy.core.function import AppliedUndef
 
-from core.grading.units import NO_UNIT, Unit, unit_of
+from core.grading.units import NO_UNIT, Unit, compound, unit_of
 
 DIGITS = ((50, 30), (500, 450))  # (digits computed, digits that must agree): the first pair decides most comparisons
 POINTS = 16  # fixed random points at which expressions with variables are compared
@@ -37,7 +37,8 @@ class Answer:
     """An answer in parts. The `kind` "value" has a sympy object as `value`. The kind "relation" has a tuple of sympy
     relations, which all hold. Other kinds have `members`: "list" (1, 2 without brackets), "set" (in braces, with ±, or
     joined by "or" or "and"), "ratio" (1:2:3), "union" and "row". A "row" is a point, an interval or a time of day, with
-    `brackets` such as "[)" or "pm". `name` is a name on one side of an equals sign, or before ∈."""
+    `brackets` such as "[)" or "pm". `name` is a name on one side of an equals sign, or before ∈. `text`
+    is the LaTeX of a "value"."""
 
     kind: str
     value: Any = None
@@ -45,13 +46,14 @@ class Answer:
     brackets: str = ""
     name: str = ""
     unit: Unit = NO_UNIT
+    text: str = ""
 
 
 def equal(answer: str, truth: str) -> bool:
     """Return whether two LaTeX answers, cleaned by boxed.py, are equal. If one is unreadable, compare their tokens."""
     try:
         mine, theirs = _alternatives(answer, truth)
-        return any(_guarded(_same, a, b) for a, b in product(mine, theirs))
+        return any(guarded(same, a, b) for a, b in product(mine, theirs))
     except (Unreadable, RecursionError):
         return _letters(answer) == _letters(truth)
 
@@ -59,10 +61,18 @@ def equal(answer: str, truth: str) -> bool:
 def readable(text: str) -> bool:
     """Return whether a cleaned answer can be compared by meaning, not only by spelling."""
     try:
-        read = _read(_spell(text))
-        return _guarded(_same, read, read) is True
+        found = read(text)
+        return guarded(same, found, found) is True
     except (Unreadable, RecursionError):
         return False
+
+
+def read(text: str) -> Answer:
+    """Read a cleaned answer. Raises Unreadable if it is not mathematics."""
+    if (quantity := compound(text)) is not None:
+        number, unit = quantity
+        return Answer("value", sympy.Rational(number.numerator, number.denominator), unit=unit)
+    return _read(_spell(text))
 
 
 def _letters(text: str) -> list[str]:
@@ -77,16 +87,16 @@ def _alternatives(*texts: str) -> list[list[Answer]]:
     """List the possible answers of each text. If only one text has a degree or per cent sign, it is also read without
     the sign. Texts with sin, cos and the like keep the sign, because sin 1 is not the sine of one degree. A text also
     keeps it if the other text has a unit (30 rad). A per cent sign stays in a list, or before more text."""
+    readings = [[read(text)] for text in texts]
     texts = tuple(map(_spell, texts))
-    readings = [[_read(text)] for text in texts]
     for sign, kept in _KEPT.items():
         for mine, theirs in ((0, 1), (1, 0)):
             is_alone = sign in texts[mine] and sign not in texts[theirs]
-            if is_alone and not kept.search(texts[mine]) and not readings[theirs][0].unit.measured:
+            if is_alone and not kept.search(texts[mine]) and readings[theirs][0].unit == NO_UNIT:
                 readings[mine].append(_read(texts[mine].replace(sign, "")))
-    for text, read in zip(texts, readings, strict=True):
+    for text, found in zip(texts, readings, strict=True):
         if power := _SMALL.fullmatch(text):  # 3e-4 is a number, or 3e minus 4
-            read.append(_read(_power_of_ten(power)))
+            found.append(_read(_power_of_ten(power)))
     return readings
 
 
@@ -125,13 +135,19 @@ _BASE = re.compile(
 _BASE_WORDS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
 _SCIENTIFIC = re.compile(r"(?<![A-Za-z0-9.\\])(?:(\d+\.\d+|1)e([-+]?\d+)|(\d+)e(\d+)|(\d+(?:\.\d+)?)E([-+]?\d+))(?!\w)")
 _SMALL = re.compile(r"(-?[0-9]+)e(-[0-9]+)")
+_MINUTES = re.compile(r"([0-9]+)\^\\circ\s*([0-9]+)\s?'(?!')(?:\s*([0-9]+)\s?(?:''|\"))?")  # 7^\circ 30'
+_TIMES = re.compile(r"(?<=[0-9])\s*x\s*(?=10\s*\^)")  # 1.5 x 10^3
+_OUTWARD = re.compile(  # ]1, 2[ is (1, 2)
+    r"([\[\]])((?:[^\[\]()]|\([^\[\]()]*\))*[,;](?:[^\[\]()]|\([^\[\]()]*\))*)([\[\]])"
+)
 _CLOCK = re.compile(r"([0-9]{1,2})(?::([0-9]{2}))? ?(?:\\text ?\{ ?)?([AaPp])\.? ?[Mm]\.? ?\}?")
-_THOUSANDS = re.compile(r"(?<![0-9,.])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
+_THOUSANDS = re.compile(r"(?<![0-9,.])(?!0,)[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
 # Letters that form one name: capitals (AC is a segment, not A times C), I alone, and words of four letters or more.
 _NAMES = re.compile(r"(?<![A-Za-z\\{])(?:[A-Z]{2,}|I|(?<![^ ])[A-Za-z]{4,})(?![A-Za-z])")
 _REFUSED = re.compile(
     r"\\(?:equiv|pmod|sim|simeq|propto|to|mapsto|ldots|Rightarrow|implies|iff|cong|perp|parallel|mp|pm(?=.*\\pm.*\\mp))"
-    r"(?![A-Za-z])|(?<![_^])[0-9.]\s+[0-9.]|!!|[0-9]\s*_|[\"`@#;]"
+    r"(?![A-Za-z])|(?<![_^])[0-9.]\s+[0-9.]|[0-9]\.[0-9]+\.[0-9]|!!|[0-9]\s*_|[\"`@#;']"
+    r"|[A-Z]\s*\^\s*\{?\s*(?:T|\\top|\\intercal)(?![A-Za-z])"
 )
 
 
@@ -140,16 +156,29 @@ def _spell(text: str) -> str:
     text = re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+", lambda raised: "^{" + raised[0].translate(_RAISED) + "}", text)
     text = text.translate(_SYMBOLS)
     text = _COMMAND.sub(lambda command: _SAME_COMMAND.get(command[1], command[0]), text)
-    text = re.sub(rf"(?<![A-Za-z\\{{])({_FUNCTIONS})(?![A-Za-z])", r"\\\1 ", text)
+    text = re.sub(rf"(?<![A-Za-z\\{{])(?!min\Z)({_FUNCTIONS})(?![A-Za-z])", r"\\\1 ", text)
     text = re.sub(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})", r"^\\circ", text)
     text = re.sub(r"(?<=[0-9})]) ?(?:\\text\s?\{\s*degrees?\s*\}|\bdegrees?\b)", r"^\\circ", text)
     text = re.sub(r"(?<!\\)%", r"\\%", text)
     text = re.sub(r"\\\{\s*\\\}", r"\\emptyset", text)
     text = re.sub(r"([A-Za-z])('+)", lambda prime: prime[1] + "_{prime" + str(len(prime[2])) + "}", text)
+    text = _MINUTES.sub(_degrees_with_minutes, text)
+    text = _TIMES.sub(r"\\times ", text)
+    text = _OUTWARD.sub(_with_round_brackets, text)
     text = _PERIOD.sub(_fraction_of_period, text)
     text = _BASE.sub(_in_base_ten, text)
     text = _SCIENTIFIC.sub(_power_of_ten, text)
     return text.strip()
+
+
+def _with_round_brackets(interval: re.Match[str]) -> str:
+    left, content, right = interval.groups()
+    return ("(" if left == "]" else "[") + content + (")" if right == "[" else "]")
+
+
+def _degrees_with_minutes(angle: re.Match[str]) -> str:
+    degrees, minutes, seconds = (int(part or 0) for part in angle.groups())
+    return rf"(\frac{{{degrees * 3600 + minutes * 60 + seconds}}}{{3600}})^\circ"
 
 
 def _fraction_of_period(match: re.Match[str]) -> str:
@@ -190,7 +219,7 @@ _TRAILING = re.compile(
     r"^(?P<value>.*[^\s,;])(?:\s*,)?\s*"
     r"(?:\\(?:text|mathrm|mbox|textrm|textnormal|textit|rm)\s?\{(?P<text>[A-Za-z .,/()\\^0-9{}-]*?)\}"
     r"|(?<=[\s})0-9])(?P<bare>(?<=\s)(?:[a-z]{4,}|day|men|way|yen)(?:[ ](?:[a-z]{4,}|[a-z]{2}))*"
-    r"|(?:(?:sq|cu|square|cubic)\s)?(?:[cmk]m|mm|kg|ft|mph)))"
+    r"|(?:(?:sq|cu|square|cubic)\s)?(?:[cmk]m|mm|kg|ft|mph|min|sec|hrs?|lbs?|oz|yd|mL)))"
     r"(?P<power>\s?\^\s?(?:[23]|\{\s?[23]\s?\}))?$"
 )
 
@@ -318,7 +347,7 @@ def _statement(text: str) -> Answer:
         parts.reverse()
     name = parts[0] if _NAME.fullmatch(parts[0]) else ""
     values = [_read(part) for part in (parts[1:] if name else parts)]
-    if all(_same(value, values[-1]) for value in values[:-1]):  # x = 84/2 = 42 is a value, but 2x = 10 is an equation
+    if all(same(value, values[-1]) for value in values[:-1]):  # x = 84/2 = 42 is a value, but 2x = 10 is an equation
         return replace(values[-1], name=_name(name)) if not values[-1].name else values[-1]
     if len(parts) > 2 or name:
         raise Unreadable
@@ -344,7 +373,7 @@ def _value(text: str) -> Answer:
         whole = _value(text.removesuffix(r"\%"))
         if whole.kind != "value" or not isinstance(whole.value, sympy.Expr):
             raise Unreadable
-        return replace(whole, value=whole.value / 100, unit=unit)
+        return replace(whole, value=whole.value / 100, unit=unit, text=text)
     if signs := len(re.findall(r"\\(?:pm|mp)(?![A-Za-z])", text)):
         if signs > MAX_SIGNS:
             raise Unreadable
@@ -352,7 +381,7 @@ def _value(text: str) -> Answer:
     value = _expression(text)
     if remark and getattr(value, "free_symbols", True):  # "n is even" is not the answer n
         raise Unreadable
-    return Answer("value", value, unit=unit)
+    return Answer("value", value, unit=unit, text=text)
 
 
 def _with_signs(text: str) -> list[str]:
@@ -446,52 +475,108 @@ def _exact(value: Any) -> Any:
 # --- comparing ---
 
 
-def _same(a: Answer, b: Answer) -> bool:
+def same(a: Answer, b: Answer) -> bool:
+    """Return whether two answers are equal. Their names must be equal, except for a function's argument:
+    f(t) = t^2 is f(x) = x^2. Units may differ if they measure the same quantity."""
+    b = with_arguments(b, a)
     if a.name and b.name and a.name != b.name and "relation" not in (a.kind, b.kind):
         return False
     if not a.unit.agrees(b.unit):
-        return False
+        ratio = a.unit.ratio(b.unit)
+        if ratio is None or {a.kind, b.kind} != {"value"} or not isinstance(a.value, sympy.Expr):
+            return False
+        a = replace(a, value=a.value * sympy.Rational(ratio.numerator, ratio.denominator))
     kinds = {a.kind, b.kind}
     if kinds == {"value"}:
-        return _same_value(a.value, b.value)
+        return same_value(a.value, b.value)
     if kinds == {"relation"} or (kinds == {"value", "relation"} and (a.name or b.name)):  # y = 2x+1 and y-2x = 1
-        return _same_relations(_as_equation(a), _as_equation(b))
+        return _same_relations(as_equation(a), as_equation(b))
     if kinds <= {"list", "set"}:
-        if kinds == {"list"} and _in_order_of_names(a) != _in_order_of_names(b):
+        if kinds == {"list"} and len(a.members) != len(b.members):  # 1, 1, 2 has a double root
+            return False
+        if kinds == {"list"} and in_order_of_names(a) != in_order_of_names(b):
             return _all_same(a.members, b.members)
-        return _each_among(a.members, b.members, _same) and _each_among(b.members, a.members, _same)
+        return _each_among(a.members, b.members, same) and _each_among(b.members, a.members, same)
     if kinds == {"row"}:
         return a.brackets == b.brackets and _all_same(a.members, b.members)
     if kinds == {"list", "row"}:  # x = 1, y = 2 is a point, but 1, 2 and x = 2, 3 are not
-        named = _in_order_of_names(a) or _in_order_of_names(b)
+        named = in_order_of_names(a) or in_order_of_names(b)
         return named and "()" in (a.brackets, b.brackets) and _all_same(a.members, b.members)
     if kinds == {"ratio"}:
         mine, theirs = ([member.value for member in one.members] for one in (a, b))
         return len(mine) == len(theirs) and all(
-            _same_value(x * theirs[0], y * mine[0]) for x, y in zip(mine, theirs, strict=True)
+            same_value(x * theirs[0], y * mine[0]) for x, y in zip(mine, theirs, strict=True)
         )
+    if kinds == {"value", "row"} and is_vector(a, b):
+        return True
     a, b = (b, a) if b.kind == "value" else (a, b)  # start with a value: most values are not sets
     if kinds == {"value", "set"} and len(b.members) == 1 and isinstance(a.value, sympy.Expr):
-        return _same(a, b.members[0])
-    return (one := _as_set(a)) is not None and _same_sets(one, _as_set(b))
+        return not a.value.free_symbols and same(a, b.members[0])  # {5} is 5, but {x} may be a fractional part
+    return (one := as_set(a)) is not None and _same_sets(one, as_set(b))
+
+
+_ARGUMENTS = re.compile(rf"(?P<head>{_LETTER}|[A-Za-z]{{3,}})(?:\({_LETTER}(?:,{_LETTER})*\)|(?P<index>_[a-z]))")
+
+
+def with_arguments(answer: Answer, model: Answer) -> Answer:
+    """Return a function's value with the argument names of the `model`, or another answer unchanged.
+
+    f(x) = x^2 becomes f(t) = t^2 if the model is f(t), and a_k = 2k becomes a_n = 2n."""
+    mine, theirs = (_ARGUMENTS.fullmatch(one.name) for one in (answer, model))
+    if not mine or not theirs or mine["head"] != theirs["head"]:
+        return answer
+    if {answer.kind, model.kind} != {"value"} or not isinstance(answer.value, sympy.Basic):
+        return answer
+    letters = _letters_of(mine)
+    wanted = _letters_of(theirs)
+    if len(letters) != len(wanted) or len({*letters}) < len(letters) or len({*wanted}) < len(wanted):
+        return answer
+    free = {symbol.name: symbol for symbol in answer.value.free_symbols}
+    if mine["index"] and letters[0] not in free:  # a_n = 2n has a general index, but a_n = 3 has not
+        return answer
+    if any(name in free and name not in letters for name in wanted):  # f(x) = x + t is not f(t) = t + t
+        return answer
+    names = dict(zip(letters, wanted, strict=True))
+    renamed = {free[name]: sympy.Symbol(names[name], real=True) for name in names if name in free}
+    return replace(answer, value=answer.value.xreplace(renamed), name=model.name)
+
+
+def _letters_of(name: re.Match[str]) -> list[str]:
+    """List the symbols of a function's arguments, or of an index."""
+    return [_symbol_name(letter) for letter in re.findall(_LETTER, name[0][len(name["head"]) :])]
+
+
+def _symbol_name(letter: str) -> str:
+    return next(iter(symbol.name for symbol in _expression(letter).free_symbols), letter)
+
+
+def is_vector(a: Answer, b: Answer) -> bool:
+    """Return whether a point such as (1, 2) equals the other answer, a matrix of one row or column."""
+    matrix, point = (a, b) if a.kind == "value" else (b, a)
+    if not isinstance(matrix.value, sympy.MatrixBase) or point.brackets != "()":
+        return False
+    if 1 not in matrix.value.shape:
+        return False
+    entries = [Answer("value", entry) for entry in matrix.value.flat()]
+    return _all_same(entries, point.members)
 
 
 def _all_same(mine: Sequence[Answer], theirs: Sequence[Answer]) -> bool:
-    return len(mine) == len(theirs) and all(map(_same, mine, theirs))
+    return len(mine) == len(theirs) and all(map(same, mine, theirs))
 
 
 def _each_among(mine: Iterable[Any], theirs: Iterable[Any], same: Callable[[Any, Any], bool]) -> bool:
     return all(any(same(one, other) for other in theirs) for one in mine)
 
 
-def _in_order_of_names(answer: Answer) -> bool:
+def in_order_of_names(answer: Answer) -> bool:
     """Return whether the members have different names, so that their order counts: x = 1, y = 2 is (1, 2), not 2, 1."""
     return len({member.name for member in answer.members} - {""}) > 1
 
 
-def _same_value(a: Any, b: Any) -> bool:
+def same_value(a: Any, b: Any) -> bool:
     if isinstance(a, sympy.MatrixBase) and isinstance(b, sympy.MatrixBase):
-        return a.shape == b.shape and all(map(_same_value, a.flat(), b.flat()))
+        return a.shape == b.shape and all(map(same_value, a.flat(), b.flat()))
     if isinstance(a, sympy.Set) and isinstance(b, sympy.Set):
         return _same_sets(a, b)
     if not all(isinstance(one, sympy.Expr) and not isinstance(one, sympy.MatrixBase) for one in (a, b)):
@@ -504,15 +589,15 @@ def _same_value(a: Any, b: Any) -> bool:
     if not symbols:
         return _same_number(a, b)
     defined = 0
-    for at in _points(symbols):
-        verdict = _guarded(_same_number, a.xreplace(at), b.xreplace(at), DIGITS[:1])
+    for at in points_for(symbols):
+        verdict = guarded(_same_number, a.xreplace(at), b.xreplace(at), DIGITS[:1])
         if verdict is False:
             return False
         defined += verdict is True
     return defined >= 3
 
 
-def _guarded(compare: Callable[..., Any], *values: Any) -> Any:
+def guarded(compare: Callable[..., Any], *values: Any) -> Any:
     """Return the result of `compare`, or None if sympy cannot decide, for example at a pole."""
     try:
         return compare(*values)
@@ -520,7 +605,7 @@ def _guarded(compare: Callable[..., Any], *values: Any) -> Any:
         return None
 
 
-def _points(symbols: Sequence[Any]) -> list[dict[Any, Any]]:
+def points_for(symbols: Sequence[Any]) -> list[dict[Any, Any]]:
     """Return POINTS assignments of fractions and whole numbers to `symbols`. Only the number of symbols matters."""
     chance = random.Random(len(symbols))
     points = []
@@ -565,7 +650,7 @@ def _parts(value: Any, digits: int) -> tuple[Any, Any]:
 # --- relations and sets ---
 
 
-def _as_equation(answer: Answer) -> tuple[Any, ...]:
+def as_equation(answer: Answer) -> tuple[Any, ...]:
     if answer.kind == "relation":
         return tuple(answer.value)
     if not answer.name or not isinstance(answer.value, sympy.Expr):
@@ -574,82 +659,82 @@ def _as_equation(answer: Answer) -> tuple[Any, ...]:
 
 
 def _same_relations(mine: Sequence[Any], theirs: Sequence[Any]) -> bool:
-    if not mine or not theirs or _variables(mine) != _variables(theirs):
+    if not mine or not theirs or variables(mine) != variables(theirs):
         return False
-    if _is_inequality((*mine, *theirs)):
-        return _same_sets(_solutions(mine), _solutions(theirs))
+    if is_inequality((*mine, *theirs)):
+        return _same_sets(solutions(mine), solutions(theirs))
     among = _each_among(mine, theirs, _same_relation) and _each_among(theirs, mine, _same_relation)
     return among and len(mine) == len(theirs)
 
 
-def _variables(relations: Sequence[Any]) -> set[Any]:
+def variables(relations: Sequence[Any]) -> set[Any]:
     return set().union(*(relation.free_symbols for relation in relations))
 
 
-def _is_inequality(relations: Sequence[Any]) -> bool:
+def is_inequality(relations: Sequence[Any]) -> bool:
     """Return whether the relations are inequalities in one unknown."""
-    return len(_variables(relations)) == 1 and not any(isinstance(relation, sympy.Eq) for relation in relations)
+    return len(variables(relations)) == 1 and not any(isinstance(relation, sympy.Eq) for relation in relations)
 
 
 def _same_relation(a: Any, b: Any) -> bool:
     """Return whether one relation is a multiple of the other. For inequalities, the factor must be positive."""
-    (kind, left), (other, right) = map(_against_zero, (a, b))
+    (kind, left), (other, right) = map(against_zero, (a, b))
     if kind != other:
         return False
     ratios = []
-    for at in _points(sorted(left.free_symbols | right.free_symbols, key=str)):
-        below = _guarded(lambda: _parts(right.xreplace(at), 50))  # noqa: B023 - called at once
+    for at in points_for(sorted(left.free_symbols | right.free_symbols, key=str)):
+        below = guarded(lambda: _parts(right.xreplace(at), 50))  # noqa: B023 - called at once
         if below is not None and below != (0, 0):
             ratios.append(left.xreplace(at) / right.xreplace(at))
-    if len(ratios) < 3 or not all(_guarded(_same_number, ratio, ratios[0]) for ratio in ratios[1:]):
+    if len(ratios) < 3 or not all(guarded(_same_number, ratio, ratios[0]) for ratio in ratios[1:]):
         return False
     sign = _parts(ratios[0], 50)
     return sign != (0, 0) and (kind in ("==", "!=") or bool(sign[0] > 0))
 
 
-def _against_zero(relation: Any) -> tuple[str, Any]:
+def against_zero(relation: Any) -> tuple[str, Any]:
     """Rewrite a relation so that its right side is 0, with "<" for ">" and "≤" for "≥". Returns kind and left side."""
     if isinstance(relation, (sympy.Eq, sympy.Ne)):
         return relation.rel_op, sympy.fraction(sympy.together(relation.lhs - relation.rhs))[0]
     return relation.rel_op.replace(">", "<"), relation.lts - relation.gts
 
 
-def _solutions(relations: Sequence[Any]) -> Any:
+def solutions(relations: Sequence[Any]) -> Any:
     """Return the real solutions of inequalities in one unknown, or None if sympy cannot solve them."""
-    return _guarded(lambda: sympy.Intersection(*(relation.doit().as_set() for relation in relations)))
+    return guarded(lambda: sympy.Intersection(*(relation.doit().as_set() for relation in relations)))
 
 
-def _as_set(answer: Answer) -> Any:
+def as_set(answer: Answer) -> Any:
     """Convert a set, a union, an interval or an inequality to a sympy set. Returns None for other answers."""
     values = [member.value for member in answer.members]
     are_expressions = all(isinstance(value, sympy.Expr) for value in values)
     match answer.kind:
         case "value" if isinstance(answer.value, sympy.Set):
             return answer.value
-        case "relation" if _is_inequality(answer.value):  # an equation does not equal the set of its solutions
-            return _solutions(answer.value)
+        case "relation" if is_inequality(answer.value):  # an equation does not equal the set of its solutions
+            return solutions(answer.value)
         case "row" if are_expressions and len(values) == 2:
-            interval = _guarded(sympy.Interval, *values, answer.brackets[0] in "(]", answer.brackets[1] in ")[")
+            interval = guarded(sympy.Interval, *values, answer.brackets[0] in "(]", answer.brackets[1] in ")[")
             return None if interval is sympy.S.EmptySet else interval  # (2,1) is a point, not an interval
         case "set" if are_expressions:
             return sympy.FiniteSet(*values)
         case "union":
-            sets = [_as_set(member) for member in answer.members]
-            return None if None in sets else _guarded(sympy.Union, *sets)
+            sets = [as_set(member) for member in answer.members]
+            return None if None in sets else guarded(sympy.Union, *sets)
     return None
 
 
 def _same_sets(a: Any, b: Any) -> bool:
     if a is None or b is None:
         return False
-    a, b = _guarded(a.doit) or a, _guarded(b.doit) or b
+    a, b = guarded(a.doit) or a, guarded(b.doit) or b
     if a == b:
         return True
     if isinstance(a, sympy.Interval) and isinstance(b, sympy.Interval):
-        ends = _same_value(a.start, b.start) and _same_value(a.end, b.end)
+        ends = same_value(a.start, b.start) and same_value(a.end, b.end)
         return ends and a.left_open == b.left_open and a.right_open == b.right_open
     if type(a) is type(b) and isinstance(a, (sympy.Union, sympy.FiniteSet)) and len(a.args) == len(b.args):
-        same = _same_sets if isinstance(a, sympy.Union) else _same_value
+        same = _same_sets if isinstance(a, sympy.Union) else same_value
         if _each_among(a.args, b.args, same):
             return True
-    return _guarded(a.is_subset, b) is True and _guarded(b.is_subset, a) is True
+    return guarded(a.is_subset, b) is True and guarded(b.is_subset, a) is True

@@ -12,13 +12,14 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache
 from subprocess import DEVNULL, PIPE, Popen
 
 from core.base.errors import UserError
 from core.base.files import ROOT
+from core.grading.doubts import NOTATION
 
 # Limits in seconds of the child's processor time, which does not depend on the machine's load:
 DEADLINE_S = 10.0  # for one comparison
@@ -32,16 +33,25 @@ def math_equal(answer: str, truth: str) -> bool | None:
     """Return whether `answer` equals the reference answer `truth`, both in LaTeX without dollar signs. Returns None and
     warns if the child ends before its verdict, for example at a deadline or for lack of memory. Threads may call it,
     but comparisons run one at a time. Raises UserError if the child does not start."""
-    verdict = _JUDGE.verdict(answer, truth)
+    verdict = _JUDGE.ask("equal", answer, truth)
     if verdict is None:
         logging.getLogger(__name__).warning("no verdict: %.200r and %.200r count as different", answer, truth)
-    return verdict
+    return None if verdict is None else bool(verdict)
 
 
 @lru_cache(maxsize=65536)
 def math_readable(text: str) -> bool | None:
     """Return whether `text` can be compared with other spellings. Returns None and raises in math_equal's cases."""
-    return _JUDGE.verdict(text)
+    verdict = _JUDGE.ask("readable", text)
+    return None if verdict is None else bool(verdict)
+
+
+@lru_cache(maxsize=65536)
+def math_difference(answer: str, truth: str) -> str | None:
+    """Return a doubt (doubts.py) about two readable answers that are not equal, or None if they
+    certainly differ. If the child ends first, that is a doubt, too. Raises as math_equal does."""
+    doubt = _JUDGE.ask("difference", answer, truth)
+    return NOTATION if doubt is None else str(doubt) or None
 
 
 @asynccontextmanager
@@ -52,6 +62,7 @@ async def stopping_judge() -> AsyncIterator[None]:
         _JUDGE.has_ended = False
         math_equal.cache_clear()
         math_readable.cache_clear()
+        math_difference.cache_clear()
     try:
         yield
     except asyncio.CancelledError:
@@ -68,8 +79,8 @@ class _Judge:
         self.has_ended = False
         atexit.register(self._stop)
 
-    def verdict(self, *texts: str) -> bool | None:
-        """Return whether two texts are equal, or whether one text is readable. Return None if the child ends first."""
+    def ask(self, question: str, *texts: str) -> bool | str | None:
+        """Return the child's answer to a `question` (see _serve) about texts, or None if the child ends first."""
         with self._lock:
             if self.has_ended:
                 return None
@@ -78,7 +89,7 @@ class _Judge:
                 self._start()
             assert self._process and self._process.stdin and self._process.stdout
             try:
-                self._process.stdin.write(json.dumps([*texts, DEADLINE_S]) + "\n")
+                self._process.stdin.write(json.dumps([question, *texts, DEADLINE_S]) + "\n")
                 self._process.stdin.flush()
                 reply = self._process.stdout.readline()
             except OSError:  # the child ended before it could read the request
@@ -88,7 +99,8 @@ class _Judge:
                 raise
             if not reply:
                 self._stop()
-            return json.loads(reply) if reply else None
+            answer: bool | str | None = json.loads(reply) if reply else None
+            return answer
 
     def end(self) -> None:
         """End the child, even during a comparison. Later comparisons are undecided."""
@@ -116,19 +128,26 @@ _JUDGE = _Judge()
 
 
 def _serve() -> None:
-    """Write the line "ready". Then answer each JSON line [answer, truth, seconds] or [text, seconds] with a verdict."""
+    """Write the line "ready". Then answer each JSON line [question, text, ..., seconds]. The questions are "equal" and
+    "readable", answered by true or false, and "difference", answered by a doubt, or by "" if there is none."""
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # the output of libraries must not be read as a reply
     with _ending_after(START_S):
+        from core.grading.differences import difference
         from core.grading.equality import equal, readable
 
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    answers: dict[str, Callable[..., bool | str]] = {
+        "equal": equal,
+        "readable": readable,
+        "difference": lambda *texts: difference(*texts) or "",
+    }
     print("ready", file=replies, flush=True)
     for line in sys.stdin:
-        *texts, deadline = json.loads(line)
+        question, *texts, deadline = json.loads(line)
         with _ending_after(deadline):
-            verdict = equal(*texts) if len(texts) == 2 else readable(*texts)
-        print(json.dumps(verdict), file=replies, flush=True)
+            answer = answers[question](*texts)
+        print(json.dumps(answer), file=replies, flush=True)
 
 
 @contextmanager

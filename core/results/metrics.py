@@ -15,7 +15,7 @@ import numpy as np
 
 from core.base import stats
 from core.base.prices import Prices
-from core.grading.answers import NO_REFERENCE
+from core.grading.doubts import NO_REFERENCE
 from core.results import points
 from core.results.model import COUNTS, SELDOM, Row
 from core.results.points import Proved, Values, merged, over_runs, rate
