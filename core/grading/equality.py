@@ -147,7 +147,7 @@ _NAMES = re.compile(r"(?<![A-Za-z\\{])(?:[A-Z]{2,}|I|(?<![^ ])[A-Za-z]{4,})(?![A
 _REFUSED = re.compile(
     r"\\(?:equiv|pmod|sim|simeq|propto|to|mapsto|ldots|Rightarrow|implies|iff|cong|perp|parallel|mp|pm(?=.*\\pm.*\\mp))"
     r"(?![A-Za-z])|(?<![_^])[0-9.]\s+[0-9.]|[0-9]\.[0-9]+\.[0-9]|!!|[0-9]\s*_|[\"`@#;']"
-    r"|[A-Z]\s*\^\s*\{?\s*(?:T|\\top|\\intercal)(?![A-Za-z])"
+    r"|\^\s*\{?\s*(?:T|\\top|\\intercal)(?![A-Za-z])"  # the parser drops it
 )
 
 
@@ -287,6 +287,9 @@ def _read(text: str) -> Answer:
             return replace(_of_members("row", parts), brackets=brackets)
         if brackets in ("()", "{}"):
             return _read(content)
+        inner = _read(content)
+        if inner.kind == "value" and inner.value.free_symbols:  # [x] may be x rounded down
+            raise Unreadable
     return _statement(text)
 
 
