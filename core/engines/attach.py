@@ -4,20 +4,24 @@ A server lists its models at BASE_URL/models. The engine's file in core/engines/
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from core.base.errors import UserError
 from core.engines import cards, client, environment, weights
 from core.engines.cards import Card
-from core.engines.client import LONGEST
+from core.engines.client import LONGEST, Loading
 from core.engines.server import NO_KEY, Key, Server, dialect_of, digest_in
+
+NO_MODELS = "it lists no models yet"
 
 
 def probe(base_url: str, why: str, model: str = "", key: Key = NO_KEY, card: Card = cards.NONE) -> Server | None:
-    """Return the server at `base_url` as its endpoints and its card describe it, or None if it is absent or loading.
+    """Return the server at `base_url` as its endpoints and its card describe it, or None if nothing listens there.
     `model` is a model's name, or "" for the only model. Requests carry the `key`. Without a `card`, the card of
-    the server's model is used (see `carded`). Raises UserError for a bad address, a refused key or an unknown model."""
+    the server's model is used (see `carded`). Raises Loading if the server is not ready (client.find) or lists no model
+    yet. Raises UserError for a bad address, a refused key or an unknown model."""
     address, query = _checked(base_url, card)
     if urls := environment.fleet(address):
         return _gateway(address, urls, why, model, key, card)
@@ -26,6 +30,8 @@ def probe(base_url: str, why: str, model: str = "", key: Key = NO_KEY, card: Car
         return None
     entries = [about for about in client.objects(listed, "data") if isinstance(about.get("id"), str)]
     models = {about["id"]: about for about in entries if 0 < len(about["id"]) <= LONGEST}
+    if not (models or model) and is_empty(listed):
+        raise Loading(address, NO_MODELS)
     name = _chosen(model, models, address, card)
     about = models.get(name, {})
     dialect = dialect_of(about)
@@ -35,10 +41,18 @@ def probe(base_url: str, why: str, model: str = "", key: Key = NO_KEY, card: Car
     return carded(dialect.described(found, about, models), card)
 
 
+def is_empty(listed: Mapping[str, Any]) -> bool:
+    """Return whether a server's list of models is empty, as it is while a gateway waits for its first server."""
+    return "data" in listed and not listed["data"]
+
+
 def look_again(server: Server) -> Server | None:
-    """Probe the address of `server` once more."""
+    """Probe the address of `server` once more. Return None if it is absent or loading."""
     address = cards.with_query(server.base_url, server.query)
-    return probe(address, server.why, server.model, server.key, server.card)
+    try:
+        return probe(address, server.why, server.model, server.key, server.card)
+    except Loading:
+        return None
 
 
 def carded(server: Server, card: Card = cards.NONE) -> Server:
@@ -85,7 +99,11 @@ def _chosen(wanted: str, models: Mapping[str, Any], address: str, card: Card) ->
 def _gateway(address: str, urls: set[str], why: str, model: str, key: Key, card: Card) -> Server | None:
     """Return a gateway's record, made from its first server's record, because gateways report neither engine nor
     context. Return None if no server answers. Raises UserError if the servers' engines, models or weights differ."""
-    servers = [server for url in sorted(urls) if (server := probe(url, why, model, key, card))]
+    servers = []
+    for url in sorted(urls):
+        with suppress(Loading):  # the gateway uses the others until this one is ready
+            server = probe(url, why, model, key, card)
+            servers += [server] if server else []
     if not servers:
         return None
     if len(served := {" ".join((each.kind, each.model, *each.weights.values())) for each in servers}) > 1:

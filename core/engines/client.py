@@ -5,8 +5,10 @@ Requests to this machine (loopback or BIND) ignore the environment's proxy (http
 
 import http.client
 import json
+import re
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from typing import Any
 
 from core.base.errors import Elsewhere, UserError, one_line
@@ -19,11 +21,27 @@ MOST_BYTES = 2**25  # of an answer (a list of a thousand models takes 2**21)
 LONGEST = 300  # characters of a name or a setting
 MOST = 10**12  # the largest count that is accepted
 LOADING = (502, 503, 504)  # the status of a starting server, or of a gateway in front of it
+ERROR_BYTES = 2**12  # read of an error's body, to see whether it names the loading
+_STOPPED = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
 
 
-def send(url: str, key: Key = NO_KEY, body: Any = None, method: str | None = None, seconds: float = SECONDS) -> bytes:
+class Loading(UserError):
+    """A server that listens but is not ready. `words` describe its answer, which may say itself that it loads."""
+
+    def __init__(self, url: str, words: str, says_so: bool = False) -> None:
+        super().__init__(f"the server at {url} is not ready ({words}). Wait until it has loaded its model")
+        self.words, self.says_so = words, says_so
+
+
+class NoHttp(ConnectionError):
+    """A response that is not HTTP, from another kind of program."""
+
+
+def send(url: str, key: Key = NO_KEY, body: Any = None, method: str | None = None, seconds: float = 0) -> bytes:
     """Return the first MOST_BYTES of the response to a GET of `url`, a POST of `body` as JSON, or another `method`.
-    Raises HTTPError for an error status, Elsewhere for a redirect to another origin, and OSError without a response."""
+    The request fails after `seconds` (0: SECONDS) without data.
+    Raises HTTPError for an error status, and Elsewhere for a redirect to another origin. Raises NoHttp for a response
+    in another protocol, and another OSError without a response."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"} if data else {}, method=method)
     if key:
@@ -31,26 +49,54 @@ def send(url: str, key: Key = NO_KEY, body: Any = None, method: str | None = Non
     direct = [urllib.request.ProxyHandler({})] if environment.is_ours(url) else []
     opener = urllib.request.build_opener(SameOrigin, *direct)
     try:
-        with opener.open(request, timeout=seconds) as reply:
+        with opener.open(request, timeout=seconds or SECONDS) as reply:
             return bytes(reply.read(MOST_BYTES))
+    except (http.client.RemoteDisconnected, http.client.IncompleteRead):
+        raise ConnectionResetError("it closes the connection without a reply") from None
     except http.client.HTTPException as error:
-        raise ConnectionError(str(error)) from error
+        raise NoHttp(one_line(str(error), 120)) from error
 
 
 def find(url: str, key: Key = NO_KEY, body: Any = None) -> dict[str, Any] | None:
-    """Return the JSON object that a GET or POST (see `send`) returns. Return {} for any other response, and None if the
-    server is absent or loading. Raises UserError for a refused key, and Elsewhere for another origin."""
+    """Return the JSON object that a GET or POST (see `send`) returns. Return {} for any other response, and None if
+    nothing listens. Raises Loading if a server listens but is not ready: it answers with a status of LOADING, sends
+    nothing, or ends the connection. Raises UserError for a refused key, and Elsewhere for another origin."""
     try:
         found = json.loads(send(url, key, body))
     except urllib.error.HTTPError as error:
         if error.code in (401, 403):
             raise UserError(f"the server at {url} reports a missing or invalid key. {key.remedy}") from None
-        return None if error.code in LOADING else {}
-    except (ValueError, RecursionError):
+        if error.code in LOADING:
+            raise _loading(error, url) from None
         return {}
-    except OSError:
+    except (ValueError, RecursionError, NoHttp):
+        return {}
+    except OSError as error:
+        if words := _why_silent(error, url):
+            raise Loading(url, words) from None
         return None
     return found if isinstance(found, dict) else {}
+
+
+def _loading(error: urllib.error.HTTPError, url: str) -> Loading:
+    """Return the error for a server at `url` that answers with a status of LOADING."""
+    body = b""
+    with suppress(OSError, http.client.HTTPException):
+        body = error.read(ERROR_BYTES)
+    says_so = re.search(rb"\bload", body, re.IGNORECASE) is not None
+    return Loading(url, one_line(f"it answers {error.code} {error.reason}", 120), says_so)
+
+
+def _why_silent(error: OSError, url: str) -> str:
+    """Return why a listening program sent no response, in a few words, or "" if nothing listens at `url`.
+    On this machine, a connection that times out was not refused, so a program listens."""
+    reason = getattr(error, "reason", None)  # of an error before the request was sent
+    cause = error if reason is None else reason
+    if isinstance(cause, _STOPPED):
+        return "it closes each connection without a reply"
+    if isinstance(cause, TimeoutError) and (reason is None or environment.is_ours(url)):
+        return f"it sends no reply within {SECONDS:.0f} s"
+    return ""
 
 
 def why_not(url: str) -> str:
@@ -65,13 +111,21 @@ def why_not(url: str) -> str:
 
 def page_of(server: Server, name: str, body: Any = None) -> dict[str, Any]:
     """Return the JSON object of the optional endpoint `name` of a `server`, or {} if it does not answer with one.
-    A silent or loading server is asked twice, because a missing answer would change the keys of the journal."""
+    A silent server is asked twice, because a missing answer would change the keys of the journal. Raises Loading if the
+    server says that it loads: llama.cpp lists its model before it answers at other endpoints."""
     url = f"{server.root}/{name}"
-    try:
-        found = find(url, server.key, body)
-        return (find(url, server.key, body) if found is None else found) or {}
-    except UserError:
-        return {}
+    for _ in range(2):
+        try:
+            found = find(url, server.key, body)
+        except Loading as loading:
+            if loading.says_so:
+                raise
+            found = None
+        except UserError:
+            return {}
+        if found is not None:
+            return found
+    return {}
 
 
 def objects(page: Any, name: str) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import urllib.parse
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -23,7 +24,7 @@ from core.base.files import ROOT
 from core.constants import Part, constant, rules
 from core.engines import cards
 from core.engines.cards import Card
-from core.engines.server import Key, engines, is_local
+from core.engines.server import Key, engines, is_local, is_unspecified
 from core.engines.shape import KV_BYTES
 
 LLAMACPP = "llamacpp"  # the ENGINE for a .gguf file
@@ -63,8 +64,17 @@ def hosting() -> Hosting:
 
 
 def is_ours(url: str) -> bool:
-    """Return whether `url` has a loopback address or the address BIND, which are on this machine and need no proxy."""
-    return is_local(url) or urllib.parse.urlsplit(url).hostname == hosting().BIND
+    """Return whether `url` has a loopback address, the address BIND, or 0.0.0.0 or [::], which servers print as theirs.
+    These addresses are on this machine and need no proxy."""
+    return is_local(url) or is_unspecified(url) or urllib.parse.urlsplit(url).hostname == hosting().BIND
+
+
+def proxy_of(url: str) -> str | None:
+    """Return the proxy that the environment sets for `url`, or None. Addresses on this machine need no proxy."""
+    parts = urllib.parse.urlsplit(url)
+    if is_ours(url) or urllib.request.proxy_bypass(parts.hostname or ""):
+        return None
+    return urllib.request.getproxies().get(parts.scheme)
 
 
 def check() -> None:

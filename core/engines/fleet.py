@@ -66,7 +66,7 @@ def serve(file: Path) -> None:
 def follow(root: str, folder: Path) -> int:
     """Make the gateway at `root` use exactly the servers of `folder`. Return how many are healthy, or 0 without it."""
     key, wanted = environment.api_key(), environment.registered(folder)
-    with suppress(OSError):  # the gateway is starting, or a server has just ended
+    with suppress(OSError, client.Loading):  # the gateway is starting, or a server has just ended
         known = {each["url"]: each for each in client.objects(client.find(f"{root}/workers", key), "workers")}
         for url in wanted - known.keys():
             client.send(f"{root}/workers", key, {"url": url, "api_key": key})

@@ -214,6 +214,14 @@ def is_local(url: str) -> bool:
         return False
 
 
+def is_unspecified(url: str) -> bool:
+    """Return whether `url` has the address 0.0.0.0 or [::], at which a server listens on all of its addresses."""
+    try:
+        return ipaddress.ip_address(urllib.parse.urlsplit(url).hostname or "").is_unspecified
+    except ValueError:
+        return False
+
+
 def untagged(thinking: str) -> str:
     return TAG.sub(" ", thinking).strip()
 

@@ -1,15 +1,16 @@
 """Find a running server for a run, or start the best one that this machine supports.
 
-`serving` uses BASE_URL or the address in MODEL's card, if there is one, else a server on PORT (30000). If no server
-answers on PORT, it starts SGLang with QED-Nano on an NVIDIA GPU. Without a GPU, it starts llama.cpp (xllamacpp) with
-the embedded model. ENGINE or MODEL may select another engine or model. A .gguf file in MODEL selects llama.cpp. A
-model of the hub (owner/name) is fetched first."""
+`serving` uses BASE_URL or the address in MODEL's card, if there is one, else a server on PORT (30000). It waits for a
+server that is loading. If nothing listens on PORT, it starts SGLang with QED-Nano on an NVIDIA GPU. Without a GPU, it
+starts llama.cpp (xllamacpp) with the embedded model. ENGINE or MODEL may select another engine or model. A .gguf file
+in MODEL selects llama.cpp. A model of the hub (owner/name) is fetched first."""
 
 import shlex
+import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,13 +20,18 @@ from core.base.errors import UserError, command
 from core.base.files import ROOT, results_dir
 from core.base.terminal import say
 from core.engines import cards, client, dialect, environment, gpus, process, weights
-from core.engines.attach import probe
+from core.engines.attach import NO_MODELS, is_empty, probe
 from core.engines.cards import Card
+from core.engines.client import Loading
 from core.engines.dialect import OnGpu
 from core.engines.dialects import llamacpp
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.need import Need, Settings, settings
 from core.engines.server import WAITING, Key, Server
+
+LOADING_SECONDS = 1800  # for a running server to load its model
+GONE_SECONDS = 10  # after which a loading server that nothing listens for has ended (a server may restart itself)
+POLL = 1.0  # seconds between checks of a loading server
 
 
 def graders_server() -> Server | None:
@@ -94,21 +100,71 @@ def at_base_url() -> Server:
 
 
 def _at(url: str, why: str, model: str, key: Key, card: Card, names: str) -> Server:
-    if server := probe(url, why, model, key, card):
+    proxy = environment.proxy_of(url)
+    through = f", through the proxy {cards.origin(proxy)}" if proxy else ""
+    if server := awaited(lambda: probe(url, why, model, key, card), f"at {url}{through}"):
         return server
-    raise UserError(f"no server answers at {url} ({client.why_not(url)}). Correct or unset {names}")
+    raise UserError(f"no server answers at {url} ({client.why_not(url)}{through}). Correct or unset {names}")
 
 
-def listed() -> dict[str, object] | None:
-    """Return the list of models on our port, {} if another program answers, or None if no server is ready there."""
-    return client.find(f"{environment.hosting().address}/v1/models", environment.api_key())
+def awaited(ask: Callable[[], Server | None], where: str) -> Server | None:
+    """Return the first server that `ask` returns, or None if nothing listens. While a server loads, wait up to
+    LOADING_SECONDS. Raises UserError if it takes longer, or if the loading server ends."""
+    deadline = time.monotonic() + LOADING_SECONDS
+    heard: float | None = None  # when it last showed that it is loading
+    while True:
+        try:
+            found = ask()
+            if found or heard is None:
+                return found
+            if time.monotonic() > heard + GONE_SECONDS:
+                raise UserError(f"the server {where} ended while it was loading. See its output, and start it again")
+        except Loading as loading:
+            if heard is None:
+                most = f"for up to {LOADING_SECONDS / 60:.0f} minutes"
+                say(f"waiting {most} for the server {where}, which is loading ({loading.words}) …", sys.stderr)
+            heard = time.monotonic()
+            if heard > deadline:
+                raise UserError(
+                    f"the server {where} is not ready after {LOADING_SECONDS / 60:.0f} minutes ({loading.words}). See "
+                    "its output. If another program listens there, give another address or PORT"
+                ) from None
+        time.sleep(POLL)
+
+
+def is_taken() -> bool:
+    """Return whether a program listens on our port."""
+    ours = environment.hosting()
+    try:
+        with socket.create_connection((ours.BIND, ours.PORT), client.SECONDS):
+            return True
+    except TimeoutError:  # its queue of connections is full
+        return True
+    except OSError:
+        return False
 
 
 def _on_port(wanted: str) -> Server | None:
-    """Return the model server on our port, or None. Raises UserError if its engine or GGUF file is not `wanted`."""
-    if not (listed() or {}).get("data"):
-        return None
+    """Return the model server on our port, or None if nothing listens there. Waits while the server loads. Raises
+    UserError if its engine or GGUF file is not `wanted`, or if another program listens on the port."""
+    return awaited(lambda: _ready_on_port(wanted), f"on port {environment.hosting().PORT}")
+
+
+def _ready_on_port(wanted: str) -> Server | None:
+    """Return the model server on our port, as `_on_port` does. Raises Loading if it is not ready."""
     ours, model, key = environment.hosting(), environment.served_model(), environment.api_key()
+    listed = client.find(f"{ours.address}/v1/models", key)
+    if listed is None:
+        return None
+    if is_empty(listed):
+        raise Loading(ours.address, NO_MODELS)
+    if "data" not in listed:
+        if wanted == environment.LLAMACPP:
+            return None  # llama.cpp serves MODEL's file on any free port
+        raise UserError(
+            f"a program that lists no models at {ours.address}/v1/models uses port {ours.PORT}. Stop it, or choose "
+            f"another PORT. If it is a model server, set BASE_URL={ours.address}/v1 and MODEL to its model's name"
+        )
     server = probe(ours.address, f"a server answers on port {ours.PORT}", model, key, environment.card())
     if server is None or not wanted:
         return server
@@ -191,8 +247,11 @@ def launched(
 
     def answering() -> Server | None:
         root = f"http://{ours.BIND}:{port}"
-        is_ready = client.find(f"{root}/health", key) is not None
-        return probe(root, why, model.name, key, card) if is_ready else None
+        try:
+            is_ready = client.find(f"{root}/health", key) is not None
+            return probe(root, why, model.name, key, card) if is_ready else None
+        except Loading:
+            return None
 
     folder = tempfile.TemporaryDirectory()
     with folder:
@@ -236,8 +295,8 @@ def main(argv: list[str]) -> None:
     K, MAX_TOKENS and ANSWER_TOKENS determine the server's size. The flags are passed to SGLang or vLLM."""
     environment.check()
     port = environment.hosting().PORT
-    if listed() is not None:
-        raise UserError(f"a program answers on port {port} already. Stop it, or choose another PORT")
+    if is_taken():
+        raise UserError(f"a program uses port {port} already. Stop it, or choose another PORT")
     need, extra = Need.read(argv)
     signals.catch()
     with suppress(KeyboardInterrupt), asked_for(need, extra, port) as server:

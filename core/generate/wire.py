@@ -10,8 +10,6 @@ import json
 import math
 import os
 import resource
-import urllib.parse
-import urllib.request
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
@@ -79,7 +77,7 @@ class Wire:
             connector=aiohttp.TCPConnector(limit=self._limit, keepalive_timeout=KEEPALIVE_SECONDS),
             headers=headers | (dict([self._key.sent]) if self._key else {}),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),  # the watchdog does the rest
-            proxy=_proxy(self._addresses[0]),
+            proxy=environment.proxy_of(self._addresses[0]),
             cookie_jar=aiohttp.DummyCookieJar(),
         )
         self._watchdog = asyncio.create_task(self._watch())
@@ -205,14 +203,6 @@ def _allow(connections: int, server: Server) -> None:
         except (ValueError, OSError):  # `wanted` is above the hard limit, or above the system's own
             fault = f"the system allows too few open files for {connections} requests in flight"
             raise UserError(f"{fault}: {MORE_FILES}") from None
-
-
-def _proxy(address: str) -> str | None:
-    """Return the proxy that the environment sets for this address, or None. Addresses on this machine need no proxy."""
-    parts = urllib.parse.urlsplit(address)
-    if environment.is_ours(address) or urllib.request.proxy_bypass(parts.hostname or ""):
-        return None
-    return urllib.request.getproxies().get(parts.scheme)
 
 
 def _why_lost(error: aiohttp.ClientError) -> str:

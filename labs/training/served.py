@@ -86,7 +86,7 @@ def check(model: Weights) -> None:
         to_gguf.check(model.path, remedy)
         return
     start.gpu_engine().check_model(model.path)
-    if start.listed() is not None:
+    if start.is_taken():
         raise UserError(
             f"a program already uses port {environment.hosting().PORT}, and perhaps the GPU. Stop it, because a run "
             "that trains starts its own server"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from core.generate import wire
+from core.engines import environment
 from core.results import write
 from core.scaffolds.nomos import NOMOS
 from core.scaffolds.rsa import RSA
@@ -119,8 +119,9 @@ def test_a_local_server_is_reached_without_the_proxy_of_the_environment(
     solve_sync(RSA, TWO, N=2, K=1, T=0)
     assert not any("key-from-a-file" in path.read_text("latin-1") for path in results.rglob("*.json*"))
     monkeypatch.setenv("BIND", "192.0.2.1")  # another address of this machine
-    assert wire._proxy("http://192.0.2.1:1/v1") is None
-    assert wire._proxy("http://192.0.2.2:1/v1") == "http://127.0.0.1:9", "of another machine"
+    for address in ("192.0.2.1", "0.0.0.0", "[::]", "127.0.0.2", "localhost"):
+        assert environment.proxy_of(f"http://{address}:1/v1") is None
+    assert environment.proxy_of("http://192.0.2.2:1/v1") == "http://127.0.0.1:9", "of another machine"
 
 
 def test_all_lines_fit_a_terminal_of_80_columns(
