@@ -19,13 +19,14 @@ from core.base import files, signals
 from core.base.errors import UserError, command
 from core.base.files import ROOT, results_dir
 from core.base.terminal import say
-from core.engines import cards, client, dialect, environment, gpus, process, weights
+from core.engines import cards, client, dialect, environment, gguf_server, gpus, holding, process, weights
 from core.engines.attach import NO_MODELS, is_empty, probe
 from core.engines.cards import Card
 from core.engines.client import Loading
 from core.engines.dialect import OnGpu
 from core.engines.dialects import llamacpp
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
+from core.engines.holding import Ready, nothing
 from core.engines.need import Need, Settings, settings
 from core.engines.server import WAITING, Key, Server
 
@@ -66,13 +67,18 @@ def serving(need: Need | None = None) -> Iterator[Server]:
 
 
 def asked_for(
-    need: Need, extra: Sequence[str] = (), port: int = 0, is_for_run: bool = False
+    need: Need,
+    extra: Sequence[str] = (),
+    port: int = 0,
+    is_for_run: bool = False,
+    ready: Ready = nothing,
 ) -> AbstractContextManager[Server]:
     """Start the server that ENGINE and MODEL select, else the best one here, on `port` (0: PORT on a GPU, else a free
-    port). `extra` are flags for SGLang or vLLM. If it `is_for_run`, its output goes to a log. Raises UserError."""
+    port). `extra` are flags for SGLang or vLLM. If it `is_for_run`, its output goes to a log. llama.cpp calls `ready`
+    once it answers on `port`. Raises UserError."""
     card, wanted, model = environment.card(), environment.engine(), environment.model()
     why = f"{environment.asked_by()} is set" if wanted else ""
-    if (engine := dialect.on_gpu(wanted)) and (wanted or gpus.count()):
+    if engine := _engine_here(wanted):
         log = results_dir() / f"{engine.kind}.log" if is_for_run else None
         set_up(engine)
         return launched(engine, need, why or "this machine has an NVIDIA GPU", log, extra, port)
@@ -80,7 +86,7 @@ def asked_for(
         raise UserError(f"llama.cpp takes no flags here. Omit {' '.join(extra)}. Only SGLang and vLLM accept flags")
     why = why or f"no server answers on port {environment.hosting().PORT} and there is no NVIDIA GPU"
     if wanted == environment.LLAMACPP or (not wanted and model != weights.REPO and environment.hub_model(model)):
-        return on_llamacpp(llamacpp.gguf_file(model), need, port, why)
+        return on_llamacpp(llamacpp.gguf_file(model), need, port, why, ready)
     if model and not wanted:
         if model.endswith(".gguf"):
             raise UserError(f"there is no file {model}. Check the path, or unset MODEL for the embedded model")
@@ -89,7 +95,14 @@ def asked_for(
             f"existing .gguf file, or unset MODEL for the embedded model. {cards.listing()}"
         )
     its = card if card.engine == environment.EMBEDDED else None
-    return embedded(port, why, llamacpp.EMBEDDED_ENGINES if is_for_run else 1, its)
+    return embedded(port, why, llamacpp.EMBEDDED_ENGINES if is_for_run else 1, its, ready=ready)
+
+
+def _engine_here(wanted: str) -> OnGpu | None:
+    """Return the GPU engine that ENGINE or MODEL selects (`wanted`), else the default one if there is a GPU, or None
+    for llama.cpp."""
+    engine = dialect.on_gpu(wanted)
+    return engine if wanted or gpus.count() else None
 
 
 def at_base_url() -> Server:
@@ -186,37 +199,65 @@ def _ready_on_port(wanted: str) -> Server | None:
 
 @contextmanager
 def embedded(
-    port: int = 0, why: str = "", engines: int = 1, card: Card | None = None, gguf: Path = EMBEDDED_GGUF
+    port: int = 0,
+    why: str = "",
+    engines: int = 1,
+    card: Card | None = None,
+    gguf: Path = EMBEDDED_GGUF,
+    ready: Ready = nothing,
 ) -> Iterator[Server]:
-    """Serve the embedded model, or a `gguf` file trained from it, on llama.cpp in this process. Raises UserError.
-    Each of several `engines` has its own port. Requests must carry API_KEY, if it is set."""
+    """Serve the embedded model, or a `gguf` file trained from it, on llama.cpp. Raises UserError. Each of several
+    `engines` has its own port. Requests must carry API_KEY, if it is set. `ready` is called once the file is loaded."""
+    _tell_loading(gguf)
     known = card or llamacpp.embedded_card()
     name = llamacpp.embedded_name() if gguf == EMBEDDED_GGUF else f"{known.model}-trained@{weights.sha256(gguf)[:12]}"
     size = llamacpp.Size(llamacpp.EMBEDDED_SLOTS // engines, llamacpp.EMBEDDED_CONTEXT, threads=1)
     with ExitStack() as running:
-        servers = [llamacpp.serving(gguf, name, size, exact=True, port=port) for _ in range(engines)]
-        first, *others = map(running.enter_context, servers)
+        servers = [gguf_server.serving(gguf, name, size, True, port, ready=ready) for _ in range(engines)]
+        first, *others = [running.enter_context(each)[0] for each in servers]
         server, replicas = reached(first, why, name, gguf, known), tuple(f"{address}/v1" for address in others)
         yield replace(server, limit=engines * size.slots + WAITING, replicas=replicas)
 
 
 @contextmanager
-def on_llamacpp(gguf: Path, need: Need, port: int = 0, why: str = "") -> Iterator[Server]:
-    """Serve a `gguf` file on llama.cpp in this process, sized for `need`, on `port` or a free one. Raises UserError.
-    If `need` embeds, the server only embeds."""
+def on_llamacpp(gguf: Path, need: Need, port: int = 0, why: str = "", ready: Ready = nothing) -> Iterator[Server]:
+    """Serve a `gguf` file on llama.cpp, sized for `need`, on `port` or a free one. Raises UserError. If `need` embeds,
+    the server only embeds. `ready` is called once the file is loaded.
+    Slots are timed on another port. A run that found the server meanwhile would disturb the timing, and would lose the
+    server if the file is loaded again."""
     from core.engines.gguf_header import Gguf  # slow to load, and rarely needed
 
+    _tell_loading(gguf)
     model, name = Gguf.read(gguf), llamacpp.name_of(gguf)
     is_exact = environment.hosting().exact(False)
     most = 1 if need.embeds else llamacpp.EMBEDDED_SLOTS
     size = llamacpp.size(model, need, llamacpp.memory(), llamacpp.physical_cores(), is_exact, most)
     with ExitStack() as running:
-        address = running.enter_context(llamacpp.serving(gguf, name, size, exact=False, port=port, embeds=need.embeds))
-        if not need.embeds and (slots := llamacpp.slots_in_time(address, size, need)) < size.slots:
-            running.close()
-            size = replace(size, slots=slots)
-            address = running.enter_context(llamacpp.serving(gguf, name, size, exact=False, port=port))
-        yield reached(address, why, name, gguf, environment.card())
+        served: gguf_server.Serving | None = None
+        if not need.embeds and size.slots > size.threads:
+            served = running.enter_context(gguf_server.serving(gguf, name, size, exact=False))
+            _tell(gguf, f"timing up to {size.slots} requests at a time")
+            slots = llamacpp.slots_in_time(served[0], size, need)
+            if port or slots < size.slots:
+                _tell(gguf, f"loading it again with {slots} slots")
+                running.close()
+                size, served = replace(size, slots=slots), None
+        if served is None:
+            served = running.enter_context(
+                gguf_server.serving(gguf, name, size, False, port, embeds=need.embeds, ready=ready)
+            )
+        address, failure = served
+        yield replace(reached(address, why, name, gguf, environment.card()), failure=failure)
+
+
+def _tell_loading(gguf: Path) -> None:
+    _tell(gguf, f"loading {gguf.name}, {files.in_words(gguf.stat().st_size)}")
+
+
+def _tell(gguf: Path, step: str) -> None:
+    """Print the step of a start that takes longer than a second."""
+    if gguf_server.is_large(gguf):
+        say(f"{step} …", sys.stderr)
 
 
 def reached(address: str, why: str, name: str, gguf: Path, card: Card = cards.NONE) -> Server:
@@ -299,7 +340,11 @@ def main(argv: list[str]) -> None:
         raise UserError(f"a program uses port {port} already. Stop it, or choose another PORT")
     need, extra = Need.read(argv)
     signals.catch()
-    with suppress(KeyboardInterrupt), asked_for(need, extra, port) as server:
+    with suppress(KeyboardInterrupt), ExitStack() as running:
+        ready = nothing
+        if not _engine_here(environment.engine()):  # SGLang and vLLM would not share the port
+            ready = running.enter_context(holding.held(environment.hosting().BIND, port))
+        server = running.enter_context(asked_for(need, extra, port, ready=ready))
         print(
             f"{server.model} on {server.base_url} ({server.version}, contexts of {server.context} tokens, about "
             f"{server.limit} requests at a time). Ctrl-C stops it.",

@@ -1,7 +1,8 @@
 """Serve models on llama.cpp, the engine for machines without an NVIDIA GPU, and attach to llama.cpp servers.
 
-In this process, xllamacpp serves the embedded model or the GGUF file that MODEL names. The file's header and size, the
-longest request, the memory and the cores determine the size of its server. The embedded model's server is fixed."""
+xllamacpp serves the embedded model in this process, and a larger GGUF file that MODEL names in a process of its own
+(core/engines/gguf_server.py). The file's header and size, the longest request, the memory and the cores determine the
+size of its server. The embedded model's server is fixed."""
 
 import os
 import socket
@@ -23,6 +24,7 @@ from core.base.files import DATA
 from core.engines import cards, client, environment, weights
 from core.engines.cards import Card
 from core.engines.client import count, line, page_of, question, tail_of
+from core.engines.holding import Ready, nothing
 from core.engines.identity import fingerprint
 from core.engines.need import Need
 from core.engines.server import WAITING, Dialect, Server, is_local
@@ -166,8 +168,11 @@ def slots_in_time(address: str, size: Size, need: Need) -> int:
     for slots in sorted({min(number, size.slots) for number in (size.threads, 4 * size.threads, size.slots)}):
         tokens = -(-STEPS * size.slots // slots)
         began = time.monotonic()
-        with ThreadPoolExecutor(slots) as pool:
+        pool = ThreadPoolExecutor(slots)
+        try:
             list(pool.map(write, [tokens] * slots))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # a stop does not wait for the requests in flight
         rates[slots] = slots * tokens / (time.monotonic() - began)
     slots = next(slots for slots, rate in rates.items() if rate >= ENOUGH * max(rates.values()))
     longest = min(need.max_tokens + need.answer_tokens, size.context)
@@ -214,8 +219,40 @@ def release() -> str:
 
 
 @contextmanager
-def serving(gguf: Path, name: str, size: Size, exact: bool, port: int = 0, embeds: bool = False) -> Iterator[str]:
-    """Serve `gguf` under the model's `name` and yield the address (http://host:port). If `port` is 0, use a free port.
+def serving(
+    gguf: Path,
+    name: str,
+    size: Size,
+    exact: bool,
+    port: int = 0,
+    embeds: bool = False,
+    ready: Ready = nothing,
+) -> Iterator[str]:
+    """Serve `gguf` in this process, as `server_of` does, and yield the address. Call `ready` once the file is loaded.
+    While llama.cpp loads the file, this process reacts to no signal. core/engines/gguf_server.py avoids that."""
+    engine = None
+    try:
+        with signals.held():  # a signal inside llama.cpp's constructor deadlocks it
+            engine = server_of(gguf, name, size, exact, port, embeds)
+            ready()
+            # One token shows that the loop runs. An engine that is stopped earlier sometimes waits forever.
+            first = {"prompt": "1", "n_predict": 1}
+            try:
+                client.send(f"{engine.listening_address}/completion", environment.api_key(), first, seconds=600)
+            except OSError as error:
+                raise UserError(f"llama.cpp does not answer with {gguf.name} ({error}). Check the file") from None
+        yield engine.listening_address
+    finally:
+        if engine:
+            _hang_up(engine.listening_address)
+        # Dropping the last reference stops the server. A traceback could keep a reference until the interpreter ends,
+        # and then stopping the server waits forever.
+        engine = None
+
+
+def server_of(gguf: Path, name: str, size: Size, exact: bool, port: int = 0, embeds: bool = False) -> Any:
+    """Start a server of `gguf` in this process, under the model's `name`, and return it (xllamacpp.Server). It stops
+    when its last reference is dropped. If `port` is 0, it uses a free port.
     Requests must carry API_KEY, if it is set. Raises UserError if the server does not start.
     If `exact`, equal seeds give equal completions in any batch with the embedded model, and mostly with quantised
     files, at a third of the speed. Otherwise llama.cpp uses flash attention, a KV cache in f16, and the GPU (Metal, or
@@ -236,6 +273,7 @@ def serving(gguf: Path, name: str, size: Size, exact: bool, port: int = 0, embed
     params.model_tags = tags if is_exact == exact else tags | {f"{ASKED}{is_exact:d}"}
     params.hostnames = [ours.BIND]
     params.port = port
+    params.reuse_port = bool(port)  # core/engines/holding.py answers on the port meanwhile
     params.api_keys = [str(key)] if key else []  # xllamacpp refuses a subclass of str
     params.n_parallel = size.slots
     params.n_ctx = size.slots * size.context  # llama.cpp's n_ctx is the total over all slots
@@ -256,24 +294,11 @@ def serving(gguf: Path, name: str, size: Size, exact: bool, port: int = 0, embed
         params.cache_type_k = params.cache_type_v = kv.GGML_TYPE_F16
         params.n_gpu_layers = -1  # as many layers as fit
         params.fit_params = True  # llama.cpp counts these layers
-    engine = None
     try:
-        with signals.held():  # a signal inside llama.cpp's constructor deadlocks it
-            try:
-                engine = xllamacpp.Server(params)
-                # One token shows that the loop runs. An engine that is stopped earlier sometimes waits forever.
-                first = {"prompt": "1", "n_predict": 1}
-                client.send(f"{engine.listening_address}/completion", key, first, seconds=600)
-            except Exception as error:
-                hint = f"If port {port} is in use, choose another PORT" if port else "Check the file and the memory"
-                raise UserError(f"llama.cpp can't start with {gguf.name} ({error}). {hint}") from None
-        yield engine.listening_address
-    finally:
-        if engine:
-            _hang_up(engine.listening_address)
-        # Dropping the last reference stops the server. A traceback could keep a reference until the interpreter ends,
-        # and then stopping the server waits forever.
-        engine = None
+        return xllamacpp.Server(params)
+    except Exception as error:
+        hint = f"If port {port} is in use, choose another PORT" if port else "Check the file and the memory"
+        raise UserError(f"llama.cpp can't start with {gguf.name} ({error}). {hint}") from None
 
 
 def _hang_up(address: str) -> None:

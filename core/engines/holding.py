@@ -1,0 +1,67 @@
+"""Answer "loading" on the port of a server that is still loading, so that runs wait for it."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from core.base.errors import UserError
+
+# llama.cpp's own answer while it loads a model
+ANSWER = json.dumps({"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}).encode()
+
+
+Ready = Callable[[], None]  # called once a server has loaded its model
+
+
+def nothing() -> None:
+    """Return at once, because no port is held."""
+
+
+class _Listener(ThreadingHTTPServer):
+    allow_reuse_port = True  # the server binds the port while this listener still answers, so that there is no gap
+    daemon_threads = True
+
+    def handle_error(self, *_: object) -> None:
+        """Print nothing if a client leaves."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def _refuse(self) -> None:
+        self.send_response(503)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(ANSWER)))
+        self.end_headers()
+        self.wfile.write(ANSWER)
+
+    do_GET = do_POST = _refuse
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Print nothing."""
+
+
+@contextmanager
+def held(host: str, port: int) -> Iterator[Ready]:
+    """Answer 503 on a port during the block, or until the yielded function is called. Raises UserError if the port is
+    in use. Another server may bind the port meanwhile if it also sets SO_REUSEPORT, as llamacpp.serving does."""
+    try:
+        listener = _Listener((host, port), _Handler)
+    except OSError as error:
+        why = f"BIND={host} PORT={port} can't be used ({error.strerror})"
+        raise UserError(f"{why}. Choose another PORT, or another BIND") from None
+    thread = threading.Thread(target=partial(listener.serve_forever, 0.05), daemon=True)
+    thread.start()
+
+    def release() -> None:
+        if thread.is_alive():
+            listener.shutdown()
+            thread.join()
+        listener.server_close()
+
+    try:
+        yield release
+    finally:
+        release()
