@@ -56,8 +56,11 @@ def look_again(server: Server) -> Server | None:
 
 
 def carded(server: Server, card: Card = cards.NONE) -> Server:
-    """Return `server` with the `card` and its limits. If `card` is empty, use the card that cards.of_model returns."""
-    card = card if card.name else cards.of_model(server.model, next(iter(server.dialect.engines), ""))
+    """Return `server` with the `card` and its limits. If `card` has no name, use the card that cards.of_model returns,
+    with the effort of `card`. Raises UserError if the model takes no effort."""
+    if not card.name:
+        known = cards.of_model(server.model, next(iter(server.dialect.names), ""))
+        card = known.with_effort(card.effort) if card.effort else known
     return replace(
         server,
         card=card,

@@ -149,6 +149,15 @@ class Card:
         effort = {"reasoning_effort": self.effort} if self.effort else {}
         return kept | {self.cap: asked["max_tokens"]} | effort | dict(self.send)
 
+    def with_effort(self, effort: str) -> "Card":
+        """Return the card with another effort. Raises UserError if it describes a model that takes none."""
+        if self.engine and not self.effort:
+            raise UserError(
+                f"EFFORT={effort:.40} has no effect on the model of the card {self.name}. Unset EFFORT, or choose a "
+                "model that reasons, like MODEL=openai or a model of the hub"
+            )
+        return replace(self, effort=effort)
+
     def way(self, config: Sampled) -> str:
         """Return the way to read the answers of a run: the constant ANSWER, or else the card's field `answer`."""
         asked = config.ANSWER if isinstance(config, Answered) else BOXED

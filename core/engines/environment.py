@@ -14,7 +14,6 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +62,11 @@ def hosting() -> Hosting:
     return Hosting(**given)
 
 
+def revision() -> str:
+    """Return the commit, branch or tag in REVISION, or "" if it is unset. Raises UserError if a setting is invalid."""
+    return hosting().REVISION if _value("REVISION") else ""
+
+
 def is_ours(url: str) -> bool:
     """Return whether `url` has a loopback address, the address BIND, or 0.0.0.0 or [::], which servers print as theirs.
     These addresses are on this machine and need no proxy."""
@@ -95,7 +99,10 @@ def engine() -> str:
     a card names no server, or if the embedded engine should serve another model."""
     found, named, path = card(), _value("ENGINE").lower(), model()
     if unknown := {named, found.engine} - {"", *engines()}:
-        raise UserError(f"there is no engine {min(unknown)}. ENGINE or a card can name {', '.join(engines())}")
+        raise UserError(
+            f"there is no engine {min(unknown)}. ENGINE or a card can name {', '.join(engines())}. For another server, "
+            "unset ENGINE and set BASE_URL to its address"
+        )
     chosen, is_gguf = named or found.engine, path.endswith(".gguf")
     if base_url():
         return chosen
@@ -173,24 +180,55 @@ def _in_file(name: str) -> str:
 
 def card() -> Card:
     """Return the card that MODEL names, or cards.NONE if MODEL names no card. EFFORT replaces its effort.
-    Raises UserError for an invalid card, or for EFFORT if neither the card nor a provider may reason."""
+    Raises UserError for an invalid card, or for EFFORT if the model does not reason or no model is chosen."""
     found, effort = cards.find(_value("MODEL")), _value("EFFORT")
-    if effort and not found.effort and (found.engine or not found.name):
-        raise UserError(f"EFFORT={effort:.40} needs a card that reasons, like openai. Unset EFFORT or change MODEL")
-    return replace(found, effort=effort) if effort else found
+    if not effort:
+        return found
+    if not (_value("MODEL") or _value("BASE_URL")):
+        raise UserError(
+            f"EFFORT={effort:.40} needs a model that reasons. Set MODEL to a card like openai or to a model of the "
+            "hub (owner/name), or BASE_URL to a server. Or unset EFFORT"
+        )
+    if _value("MODEL") and not found.name:
+        cards.of_model(_value("MODEL"), "").with_effort(effort)  # a known model may take no effort
+    return found.with_effort(effort)
 
 
 @contextmanager
 def choosing(named: str) -> Iterator[None]:
-    """Set MODEL to the card or .toml file `named`, and clear BASE_URL and ENGINE, during the block.
-    If `named` is "", nothing changes. Raises UserError if the card is missing or invalid."""
+    """Select the grader that GRADER=`named` names, during the block. If `named` is "", nothing changes.
+    A card replaces MODEL, BASE_URL and ENGINE. Another name is a model of the server at GRADER_URL or BASE_URL, or else
+    of the server that MODEL's card describes. Otherwise, a model of the hub or a path is served here. Raises UserError
+    for an invalid card or another name."""
+    with setting(**_choice(named)):
+        yield
+
+
+def _choice(named: str) -> dict[str, str]:
+    """Return the settings for `choosing`."""
     if not named:
-        yield
-        return
-    if not cards.find(named).name:
-        raise UserError(f"there is no card {named!r:.60}. {cards.listing()}")
-    with setting(MODEL=named, BASE_URL="", ENGINE=""):
-        yield
+        return {}
+    if cards.find(named).name:
+        return {"MODEL": named, "BASE_URL": "", "ENGINE": ""}
+    if _value("GRADER_URL"):
+        return {"GRADER_MODEL": named}
+    if _value("BASE_URL"):
+        return {"MODEL": named}
+    if hub_model(named) or Path(named).exists():
+        return {"MODEL": named}
+    its = cards.find(_value("MODEL"))
+    if its.base_url and its.name in cards.names():
+        return {"MODEL": f"{its.name}:{named}"}
+    raise UserError(
+        f"there is no card {named!r:.60}. For a model of a server, set GRADER_URL or BASE_URL. For a model of the hub, "
+        f"give owner/name. {cards.listing()}"
+    )
+
+
+def has_own_grader(named: str) -> bool:
+    """Return whether the model that GRADER=`named` names ("": unset) is on the grader's own server: at GRADER_URL, or
+    in GRADER_MODEL's card. Raises UserError as `grader` does."""
+    return bool(_value("GRADER_URL")) and not cards.find(named).name if named else bool(grader()[0])
 
 
 @contextmanager
@@ -287,8 +325,10 @@ def main(argv: Sequence[str]) -> None:
     if not argv:
         return print(engine())
     if len(argv) != 1 or not argv[0]:
-        raise UserError("no grader is named. Give GRADER=CARD")
+        raise UserError("no grader is named. Give GRADER=CARD or GRADER=owner/name")
     with choosing(argv[0]):
+        if has_own_grader(argv[0]):
+            return print(grader()[0])
         key()
         print(base_url() or engine())
 

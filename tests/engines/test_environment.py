@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from core.engines import environment
+from core.engines import environment, gpus, process, server, start
 from core.engines.environment import Hosting
+from core.engines.server import Dialect, Server
+from tests.fakes.engines import models
 
 
 def test_settings_are_read_at_each_use(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,6 +90,74 @@ def test_a_card_is_chosen_for_a_while_in_place_of_another_server(monkeypatch: py
     with environment.choosing(""):
         assert environment.base_url() == "http://127.0.0.1:9/v1"
     assert environment.base_url() == "http://127.0.0.1:9/v1" and "MODEL" not in os.environ
+    monkeypatch.delenv("BASE_URL")
     with pytest.raises(UserError, match="nowhere"), environment.choosing("nowhere"):
         pass
     assert os.environ["ENGINE"] == "vllm"
+
+
+@pytest.mark.parametrize(
+    ("settings", "named", "changed"),
+    [
+        ({}, "", {}),
+        ({"BASE_URL": URL, "ENGINE": "vllm"}, "openai", {"MODEL": "openai", "BASE_URL": "", "ENGINE": ""}),
+        ({"BASE_URL": URL}, "big", {"MODEL": "big"}),
+        ({"BASE_URL": URL}, "owner/name", {"MODEL": "owner/name"}),
+        ({"BASE_URL": URL, "GRADER_URL": URL}, "big", {"GRADER_MODEL": "big"}),
+        ({}, "owner/name", {"MODEL": "owner/name"}),
+        ({"MODEL": "openai"}, "owner/name", {"MODEL": "owner/name"}),
+        ({"MODEL": "openai"}, "gpt-5", {"MODEL": "openai:gpt-5"}),
+        ({"MODEL": "qed-nano"}, "gpt-5", None),
+        ({}, "opnai", None),
+    ],
+)
+def test_a_grader_is_a_card_a_model_of_a_server_or_a_model_of_the_hub(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], named: str, changed: dict[str, str] | None
+) -> None:
+    monkeypatch.delenv("MODEL", raising=False)
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    if changed is None:
+        with pytest.raises(UserError, match=f"{named}.*GRADER_URL"), environment.choosing(named):
+            pass
+        return
+    before = dict(os.environ)
+    with environment.choosing(named):
+        assert dict(os.environ) == before | changed
+        assert environment.has_own_grader(named) is ("GRADER_MODEL" in changed)
+    assert dict(os.environ) == before
+
+
+class AttachOnly(Dialect):
+    """An engine that runs only attach to, as a file in core/engines/dialects may define it."""
+
+    kind = owner = "lmdeploy"
+
+    def described(self, found: Server, about: Any, models: Any) -> Server:
+        return found
+
+
+class NamedAsBefore(AttachOnly):
+    """The same engine, named as engines are that runs start."""
+
+    owner, engines = "", ("lmdeploy",)
+
+
+@pytest.mark.parametrize("kind", [AttachOnly, NamedAsBefore])
+def test_an_engine_that_runs_only_attach_to_is_recognised_and_never_started(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Dialect], serve: Any
+) -> None:
+    known = (*server.dialects(), kind())
+    monkeypatch.setattr(server, "dialects", lambda: known)
+    monkeypatch.setattr(server, "named", {each.kind: each for each in known}.__getitem__)
+    monkeypatch.setattr(gpus, "count", lambda: 0)
+    monkeypatch.setenv("ENGINE", "lmdeploy")
+    here = serve(models("lmdeploy", "big"))
+    monkeypatch.setenv("PORT", str(here.port))
+    with start.serving() as found:
+        assert (found.kind, found.identity) == ("lmdeploy", "big")
+    monkeypatch.setenv("PORT", str(process.free_port()))
+    with pytest.raises(UserError, match="ENGINE=lmdeploy.*BASE_URL"), start.serving():
+        pass
+    with pytest.raises(UserError, match="ENGINE=lmdeploy.*BASE_URL"):
+        start.main([])

@@ -17,11 +17,12 @@ import pytest
 
 from core.base import files
 from core.base.errors import UserError
-from core.engines import weights
+from core.engines import start, weights
 from core.engines.cards import Wheel
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.dialects.vllm import DIALECT as VLLM
 from tests.conftest import ROOT
+from tests.fakes.engines import StandIn, models
 from tests.fakes.http import HttpFake, Request, answer
 from tests.helpers.problems import Hub
 
@@ -114,8 +115,76 @@ def test_without_a_pin_the_newest_is_fetched_once_and_its_commit_is_printed(fetc
 
 
 def test_a_commit_is_fetched_and_another_commit_replaces_it(fetches: Fetches) -> None:
-    """For a branch, the commit that is there will do."""
     assert fetches[1][2:8:2] == [f"{commit} model.safetensors of {commit}" for commit in (OLD, NEW, NEW)]
+
+
+# Asks for revisions of one model in turn, and prints the weights or the error.
+REVISIONS = """
+import os, sys
+from core.base.errors import UserError
+from core.engines import weights
+for word in sys.argv[1:]:
+    os.environ["REVISION"] = word.strip("_")
+    try:
+        kept = weights.fetch_gguf("some/two-GGUF", "two.Q8_0.gguf") if word.startswith("_") else weights.fetch()
+        print((kept if kept.is_file() else kept / "model.safetensors").read_text())
+    except UserError as error:
+        print(error)
+"""
+
+
+def revisions(hub: str, folder: Path, *words: str) -> tuple[list[str], str]:
+    program = REVISIONS.replace("sys.argv[1:]", repr(words))
+    done = fetch(hub, folder, program)
+    return done.stdout.splitlines(), done.stderr
+
+
+def test_a_tag_or_branch_never_names_the_weights_of_another_commit(hub: str, tmp_path: Path) -> None:
+    """The tags v1 and v2 of the hub are OLD and NEW."""
+    lines, _ = revisions(hub, tmp_path, "v1", "main", "v1", "v2", OLD, "")
+    assert lines == [f"model.safetensors of {commit}" for commit in (OLD, NEW, OLD, NEW, OLD, OLD)]
+    lines, _ = revisions(hub, tmp_path, "_v1", "_v2", "_", f"_{OLD}")
+    assert lines == [f"two.Q8_0.gguf of {commit}" for commit in (OLD, NEW, NEW, OLD)]
+
+
+def test_a_tag_that_can_not_be_looked_up_is_accepted_only_under_the_name_it_was_fetched_by(
+    hub: str, tmp_path: Path
+) -> None:
+    revisions(hub, tmp_path, "v1", "_v1")
+    nowhere = "http://127.0.0.1:9"
+    lines, err = revisions(nowhere, tmp_path, "v1", "v2", "main", "", OLD, "_v1", "_v2", "_")
+    same, other, branch, unset, commit, *files = lines
+    assert same == unset == commit == f"model.safetensors of {OLD}" and OLD in err and "REVISION=v1" in err
+    assert f"REVISION={OLD}" in other and "REVISION=v2" in other and "REVISION=main" in branch
+    assert files[0] == files[2] == f"two.Q8_0.gguf of {OLD}" and "REVISION=v2" in files[1]
+
+
+def test_a_provider_s_name_of_a_model_gets_the_card_as_its_remedy(
+    hub: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = "from core.engines import start\nwith start.command(), start.serving():\n    pass"
+    for model, remedy in (
+        ("google/gemini-3-pro", "MODEL=gemini-3-pro or MODEL=google:"),
+        ("openai/gpt-9", "openai:gpt-9"),
+    ):
+        done = fetch(hub, tmp_path, f"import os\nos.environ['MODEL'] = {model!r}\n{program}")
+        assert done.returncode == 2 and remedy in done.stderr and "openrouter:" in done.stderr
+
+
+def test_a_server_on_the_port_with_other_weights_than_revision_is_refused(
+    hub: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    revisions(hub, tmp_path, "v1")
+    monkeypatch.setenv("WEIGHTS_DIR", str(tmp_path))
+    with closing(StandIn(models("sglang", REPO))) as server:
+        monkeypatch.setenv("PORT", str(server.port))
+        for revision in ("", OLD):
+            monkeypatch.setenv("REVISION", revision)
+            with start.serving() as found:
+                assert found.revision == OLD
+        monkeypatch.setenv("REVISION", NEW)
+        with pytest.raises(UserError, match=f"REVISION={NEW}.*{OLD}"), start.serving():
+            pass
 
 
 def test_models_of_the_hub_are_fetched_by_name_or_refused_before_their_weights(fetches: Fetches) -> None:

@@ -39,8 +39,9 @@ def written(folder: Path, rows: list[dict[str, Any]]) -> list[Path]:
 
 
 class Hub(HttpFake):
-    """A hub of models or data sets by name, each with its files by commit; main is the last. `about`: the data of its
-    card. A repository named "gated" is refused without a token, and the files of one named "huge" seem to be so."""
+    """A hub of models or data sets by name, each with its files by commit. The tag v1 is the first commit, and v2 and
+    main are the last. `about`: the data of its card. A repository named "gated" is refused without a token, and the
+    files of one named "huge" seem to be so."""
 
     PATH = re.compile(r"(?:/api)?(?:/datasets|/models)?/([^/]+/[^/]+)/(revision|resolve|tree)/([^/]+)/?(.*)")
 
@@ -57,7 +58,9 @@ class Hub(HttpFake):
         if commits is None:
             status, code = (403, "GatedRepo") if repo.endswith("/gated") else (404, "RepoNotFound")
             return answer(status, {"error": "Repository not found"}, X_Error_Code=code)(request)
-        commit = list(commits)[-1] if revision == "main" else revision
+        first, last = next(iter(commits)), list(commits)[-1]
+        names = {"main": last, "v1": first, "v2": last}
+        commit = names.get(revision, revision)
         if commit not in commits:
             return answer(404, {"error": "Invalid rev id"}, X_Error_Code="RevisionNotFound")(request)
         files = {"README.md": b"", ".gitattributes": b""} | commits[commit]

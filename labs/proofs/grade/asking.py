@@ -15,7 +15,7 @@ from core.base.prices import Prices, shown
 from core.base.stats import mean_by_problem
 from core.base.terminal import short
 from core.constants import A, Asking, Paid, Waiting, constant
-from core.engines import cards, environment
+from core.engines import environment
 from core.engines.need import Need
 from core.engines.server import Server
 from core.engines.start import grading_server
@@ -41,7 +41,11 @@ class AskingConstants(Paid, Waiting, Asking):
     """The constants of all commands of this lab."""
 
     closed = MappingProxyType({"ANSWER_TOKENS": 0, "RUNS": 1})  # removed constants
-    GRADER: str = constant("", "grader's card or .toml file (default: GRADER_URL or GRADER_MODEL, else a run's server)")
+    GRADER: str = constant(
+        "",
+        "grader's card or .toml file, a model of the server at GRADER_URL or BASE_URL, or a hub model (default: "
+        "GRADER_URL or GRADER_MODEL, else a run's server)",
+    )
 
 
 class GraderConstants(AskingConstants):
@@ -66,10 +70,8 @@ def on_file(kind: type[A], argv: Sequence[str], about: str, usage: str) -> Itera
 def with_card(kind: type[A], words: Sequence[str]) -> list[str]:
     """Return the constants of the grader's card as words such as "N=4", and then `words`, which have precedence."""
     named = getattr(constants.read(kind, {}, words), "GRADER", "")
-    url, _, _, card = ("", "", None, cards.NONE) if named else environment.grader()
-    if not url:
-        with environment.choosing(named):
-            card = environment.card()
+    with environment.choosing(named):
+        card = environment.grader()[3] if environment.has_own_grader(named) else environment.card()
     return [*(f"{name}={value}" for name, value in card.constants_of(kind).items()), *words]
 
 
