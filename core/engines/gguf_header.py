@@ -1,4 +1,4 @@
-"""Read the fields of a GGUF file's header that determine the size of a server."""
+"""Read the fields of a GGUF file's header that determine the size of a server, and whether it has a chat template."""
 
 import struct
 from dataclasses import dataclass
@@ -52,6 +52,14 @@ class Gguf:
             raise UserError(f"{path} can't be read ({error.strerror}). Check the path and its permissions") from None
         except (ValueError, LookupError, TypeError, ArithmeticError, struct.error) as error:
             raise UserError(f"{path} is damaged or no GGUF file ({error}). Give a complete GGUF file") from None
+
+
+def has_template(path: Path) -> bool | None:
+    """Return whether a file has a chat template, or None if it can't be read."""
+    try:
+        return Keys.Tokenizer.CHAT_TEMPLATE in _Header(path).fields
+    except (OSError, ValueError, LookupError, TypeError, ArithmeticError, struct.error):
+        return None
 
 
 class _Header(GGUFReader):

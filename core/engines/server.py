@@ -22,6 +22,10 @@ from core.types import Message
 WAITING = 2  # requests in a server's queue, so that none of its slots is idle
 UNKNOWN_LIMIT = 16  # requests in flight if a server does not report a limit
 CANNOT = "the model's card says that its server can't continue a message"
+NO_TEMPLATE = (
+    "The model's file has no chat template, so llama.cpp uses ChatML. If the model was trained with another format, "
+    "its replies get worse. Use a file with a template"
+)
 MARK = "What is 6 times 7?"  # a message that shows how a chat template renders messages, and how a model answers
 
 # The values in the names of vLLM and SGLang. Both take defaults from the model's generation_config.json.
@@ -124,6 +128,7 @@ class Server:
     closes: bool = False  # whether the chat template knows enable_thinking, which closes thinking in its own tokens
     seeds: bool | None = None  # whether a request's seed determines the sample (None if unknown)
     exact: bool | None = None  # whether equal seeds give equal replies in any batch, as our llama.cpp reports
+    templated: bool | None = None  # whether the model's GGUF file has a chat template (None if the file is not here)
     weights: dict[str, str] = field(default_factory=dict, hash=False)  # as reported (identity.fingerprint)
     replicas: tuple[str, ...] = ()  # other addresses of the same model, in this process
     card: Card = field(default=NONE, repr=False, hash=False)  # facts that the server does not report, and settings
@@ -148,7 +153,8 @@ class Server:
     def choice(self) -> str:
         """The server's kind and address, and the reason for its choice, for people."""
         fast = ". Fast: replies may depend on the batch (EXACT=1 for exact)" if self.exact is False else ""
-        return f"{self.kind} at {self.base_url}, because {self.why}{fast}"
+        plain = f". {NO_TEMPLATE}" if self.templated is False else ""
+        return f"{self.kind} at {self.base_url}, because {self.why}{fast}{plain}"
 
     @property
     def identity(self) -> str:

@@ -49,6 +49,8 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
         found.append("these proofs are not graded, so there are no accuracies. Run scripts/grade.sh")
     if document["engine"].get("seeds") is False:
         found.append("the server ignores seeds, so another run gives other answers. With SGLang, set DETERMINISTIC=1")
+    if document["engine"].get("templated") is False:
+        found.append("the model's GGUF file has no chat template, so llama.cpp used ChatML. Use a file with a template")
     if places := metrics.get("no_reference"):
         first = f"{len(places)} reference answers can't be read (the first belongs to problem {places[0]} of the set)"
         found.append(f"{first}. Answers to these problems are right only if they are spelled like the reference answer")

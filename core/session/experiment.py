@@ -74,6 +74,7 @@ class Experiment(Generic[A]):
             "engine": {
                 **{name: getattr(server, name) for name in ("kind", "version", "origin", "context", "seeds")},
                 **({"exact": False} if server.exact is False else {}),
+                **({"templated": False} if server.templated is False else {}),
                 "concurrency": self.session.limit,
                 "why": server.why,
                 "sampling": sampling_sent(server, self.sampling),

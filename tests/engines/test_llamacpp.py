@@ -19,8 +19,11 @@ from core.engines.dialects import llamacpp
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.gguf_header import Gguf
 from core.engines.need import Need
-from core.engines.server import Server, digest_in
+from core.engines.server import NO_TEMPLATE, Server, digest_in
 from core.engines.weights import sha256
+from core.results.warnings import of_run
+from core.scaffolds.rsa import RSA
+from core.session.run import solve_sync
 from tests.conftest import python, run
 from tests.helpers.asking import SHORT, ask
 
@@ -202,6 +205,23 @@ def test_the_fewest_slots_that_write_enough_are_taken(
     monkeypatch.setattr(client, "send", send)
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
     assert llamacpp.slots_in_time("", llamacpp.Size(16, 2048, 2), Need(3, 1584, 16)) == slots
+
+
+def test_a_file_without_a_chat_template_is_said_to_be_without(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, results: Path
+) -> None:
+    plain = tmp_path / "plain.gguf"
+    plain.write_bytes(file.read_bytes().replace(b"tokenizer.chat_template", b"tokenizer.chat_templatx", 1))
+    with start.on_llamacpp(file, SMALL) as server:
+        assert server.templated and NO_TEMPLATE not in server.choice
+    with start.on_llamacpp(plain, SMALL) as server:
+        attached = probe(server.base_url, "x")
+        assert attached is not None and server.templated is attached.templated is False
+        assert NO_TEMPLATE in server.choice
+        monkeypatch.setenv("BASE_URL", server.base_url)
+        found = solve_sync(RSA, [{"problem": "1+1?", "answer": 2}], N=1, K=1, T=0, MAX_TOKENS=20)
+    document = json.loads(next(results.glob("*.json")).read_text())
+    assert document["engine"]["templated"] is False and any("ChatML" in note for note in of_run(document, None)), found
 
 
 # Sizes

@@ -25,7 +25,7 @@ from core.engines import cards, client, environment, weights
 from core.engines.cards import Card
 from core.engines.client import count, line, page_of, question, tail_of
 from core.engines.holding import Ready, nothing
-from core.engines.identity import fingerprint
+from core.engines.identity import fingerprint, weights_at
 from core.engines.need import Need
 from core.engines.server import WAITING, Dialect, Server, is_local
 from core.types import Message
@@ -93,6 +93,7 @@ class LlamaCpp(Dialect):
             sha256=weights.sha256(EMBEDDED_GGUF) if found.model == embedded_name() else None,
             seeds=True,
             exact=EXACT in tags if {*tags} & {EXACT, FAST} else None,
+            templated=_is_templated(path, props) if is_local(found.base_url) else None,
             weights=fingerprint(found.model, path, {}, is_local(found.base_url)) | ({"exact": asked} if asked else {}),
             tail=tail_of(page_of(found, "apply-template", question(found)).get("prompt")),
         )
@@ -107,6 +108,17 @@ class LlamaCpp(Dialect):
     def continuation(self, content: str, reasoning: str, opening: str) -> str:
         """Return the text after `opening`. llama.cpp repeats the request's thinking and opening in its reply."""
         return content.removeprefix(opening) if content.startswith(opening) else content or reasoning
+
+
+def _is_templated(path: str, props: Mapping[str, Any]) -> bool | None:
+    """Return whether the GGUF file at `path` has a chat template. Return None if it is not on this machine, or if the
+    server's `props` show another template than ChatML (--chat-template)."""
+    here, shown = weights_at(path), props.get("chat_template")
+    if here is None or here.is_dir() or here == EMBEDDED_GGUF or (shown and "<|im_start|>" not in str(shown)):
+        return None
+    from core.engines.gguf_header import has_template  # slow to load, and rarely needed
+
+    return has_template(here)
 
 
 def _reasoned(messages: Sequence[Message], thinking: str, content: str) -> dict[str, Any]:
