@@ -1,9 +1,14 @@
-"""Answer "loading" on the port of a server that is still loading, so that runs wait for it."""
+"""Mark the port of a server that is still loading, so that runs wait for it.
 
+llama.cpp shares the port with a listener that answers "loading". SGLang and vLLM share no port, and SGLang does not
+listen while it loads. For them, start_server.sh holds the UDP port of the same number, which no model server uses."""
+
+import errno
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -65,3 +70,23 @@ def held(host: str, port: int) -> Iterator[Ready]:
         yield release
     finally:
         release()
+
+
+@contextmanager
+def claimed(host: str, port: int) -> Iterator[None]:
+    """Open a claim to a port during the block, without listening on it. It ends with this process at the latest."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as claim:
+        with suppress(OSError):  # without a claim, runs do not wait
+            claim.bind((host, port))
+        yield
+
+
+def is_claimed(host: str, port: int) -> bool:
+    """Return whether a process has claimed a port. Several processes may ask at the same time (SO_REUSEADDR)."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((host, port))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False

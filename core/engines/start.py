@@ -159,8 +159,10 @@ def awaited(ask: Callable[[], Server | None], where: str) -> Server | None:
 
 
 def is_taken() -> bool:
-    """Return whether a program listens on our port."""
+    """Return whether a program listens on our port, or is starting a server for it."""
     ours = environment.hosting()
+    if holding.is_claimed(ours.BIND, ours.PORT):
+        return True
     try:
         with socket.create_connection((ours.BIND, ours.PORT), client.SECONDS):
             return True
@@ -192,6 +194,8 @@ def _ready_on_port(wanted: str) -> Server | None:
     """Return the model server on our port, as `_on_port` does. Raises Loading if it is not ready."""
     ours, model, key = environment.hosting(), environment.served_model(), environment.api_key()
     listed = client.find(f"{ours.address}/v1/models", key)
+    if listed is None and holding.is_claimed(ours.BIND, ours.PORT):
+        raise Loading(ours.address, "start_server.sh is starting it, and it does not listen yet")
     if listed is None:
         return None
     if is_empty(listed):
@@ -368,9 +372,11 @@ def main(argv: list[str]) -> None:
     need, extra = Need.read(argv)
     signals.catch()
     with suppress(KeyboardInterrupt), ExitStack() as running:
-        ready = nothing
-        if not _engine_here(environment.engine()):  # SGLang and vLLM would not share the port
-            ready = running.enter_context(holding.held(environment.hosting().BIND, port))
+        ready, host = nothing, environment.hosting().BIND
+        if _engine_here(environment.engine()):
+            running.enter_context(holding.claimed(host, port))
+        else:
+            ready = running.enter_context(holding.held(host, port))
         server = running.enter_context(asked_for(need, extra, port, ready=ready))
         print(
             f"{server.model} on {server.base_url} ({server.version}, contexts of {server.context} tokens, about "

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from core.engines import attach, client, gpus, start
+from core.engines import attach, client, gpus, holding, start
 from core.engines.client import Loading
+from core.engines.need import Need
+from core.engines.process import free_port
 from core.scaffolds.rsa import RSA
 from core.session.run import solve_sync
 from tests.conftest import ended, python, run
@@ -46,10 +48,10 @@ LOADING: dict[str, Answer] = {
 class Slow(HttpFake):
     """A server that answers `loading` a few times, and then lists one model."""
 
-    def __init__(self, loading: Answer, times: int = 2, pages: dict[str, Any] | None = None) -> None:
+    def __init__(self, loading: Answer, times: int = 2, pages: dict[str, Any] | None = None, port: int = 0) -> None:
         self.loading, self.times = loading, times
         self.pages = pages or {"/v1/models": READY}
-        super().__init__()
+        super().__init__(port)
 
     def get(self, request: Request) -> None:
         if self.times > 0 and request.path == "/v1/models":
@@ -92,6 +94,19 @@ def test_a_grader_that_is_loading_is_waited_for(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setenv("GRADER_URL", slow.url)
         found = start.graders_server()
         assert found is not None and found.model == "big"
+
+
+@pytest.mark.parametrize("at", ["GRADER_URL", "BASE_URL"])
+def test_a_grader_is_any_model_of_a_server(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_KEY", "sk-of-the-run")
+    monkeypatch.setenv("GRADER_KEY", "sk-of-the-grader")
+    with closing(StandIn(models("vllm", "big", "small"))) as here:
+        monkeypatch.setenv(at, here.url)
+        with start.grading_server("small", Need()) as found:
+            assert (found.model, found.base_url) == ("small", here.url)
+            assert found.key == ("sk-of-the-grader" if at == "GRADER_URL" else "sk-of-the-run")
+        with pytest.raises(UserError, match="big, small"), start.grading_server("none", Need()):
+            pass
 
 
 def test_llamacpp_that_lists_its_model_early_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,6 +221,22 @@ def test_a_run_in_progress_takes_a_loading_server_for_an_absent_one() -> None:
         assert found is not None
         slow.times = 1
         assert attach.look_again(found) is None and attach.look_again(found) == found
+
+
+def test_a_server_that_start_server_starts_is_waited_for_before_it_listens(
+    no_embedded: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SGLang listens only after it has loaded its model."""
+    port = free_port()
+    monkeypatch.setenv("PORT", str(port))
+    late: list[Slow] = []
+    with holding.claimed("127.0.0.1", port):
+        assert start.is_taken()
+        threading.Timer(0.3, lambda: late.append(Slow(LOADING["llama.cpp"], 1, port=port))).start()
+        with start.serving() as found:
+            assert found.model == "big"
+    late[0].close()
+    assert str(port) in capsys.readouterr().err and not holding.is_claimed("127.0.0.1", port)
 
 
 # By process
