@@ -120,6 +120,23 @@ def test_a_stop_while_a_file_is_loaded_ends_it_at_once(
     assert "Traceback" not in err and not is_alive(int(started.read_text()))
 
 
+def test_a_run_beside_start_server_waits_and_never_takes_the_embedded_model(
+    file: Path, tmp_path: Path, results: Path
+) -> None:
+    (tmp_path / "xllamacpp.py").write_text(STUCK)
+    changes = {"PYTHONPATH": f"{ROOT}:{tmp_path}", "STARTED": str(tmp_path / "started"), "PORT": str(free_port())}
+    server = python("-m", "core.engines.start", MODEL=str(file), **changes)
+    try:
+        assert server.stderr is not None and file.name in server.stderr.readline()
+        beside = python("experiments/01_baseline.py", "PROBLEMS=sums", "LIMIT=1", "N=1", PORT=changes["PORT"])
+        assert beside.stderr is not None and changes["PORT"] in beside.stderr.readline()
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.communicate(timeout=60)
+    status, out, err = ended(beside)  # the server has ended before it answered
+    assert status == 2 and changes["PORT"] in err and "embedded" not in out and not [*results.glob("*.json")]
+
+
 # The port of a server that loads
 
 

@@ -20,6 +20,7 @@ from core.session.run import solve_sync
 from tests.conftest import ended, python, run
 from tests.fakes.engines import StandIn, llama, models
 from tests.fakes.http import Answer, HttpFake, Request, answer, silence
+from tests.helpers.machine import SGLANG, gpu_machine
 
 WORDS: dict[str, Any] = {"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}
 READY = models("vllm", "big")["/v1/models"]
@@ -276,3 +277,22 @@ def test_an_error_behind_a_proxy_names_the_proxy_without_its_password(monkeypatc
     with pytest.raises(UserError, match="http://127.0.0.1:9") as raised, start.serving():
         pass
     assert "pass-word" not in str(raised.value)
+
+
+def test_a_run_beside_start_server_on_a_gpu_waits_and_starts_no_second_server(tmp_path: Path, results: Path) -> None:
+    port = str(free_port())
+    wait = 'echo "$@" >>"$RESULTS_DIR/flags"; until [ -e "$RESULTS_DIR/go" ]; do sleep 0.1; done'
+    env = gpu_machine(tmp_path, results, SGLANG.replace('echo "$@" >"$RESULTS_DIR/flags"', wait), port)
+    server = python("-m", "core.engines.start", **env)
+    try:
+        assert server.stderr is not None and "sglang" in server.stderr.readline()
+        beside = python("experiments/01_baseline.py", "PROBLEMS=sums", "LIMIT=1", "N=2", **env)
+        assert beside.stderr is not None and port in beside.stderr.readline()
+        (results / "go").touch()
+        status, out, err = ended(beside)
+    finally:
+        (results / "go").touch()
+        server.send_signal(signal.SIGINT)
+        server.communicate(timeout=60)
+    assert status == 0 and f"a server answers on port {port}" in out, err
+    assert len((results / "flags").read_text().splitlines()) == 1
