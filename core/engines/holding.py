@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from typing import Any
 
 from core.base.errors import UserError
@@ -29,6 +30,10 @@ def nothing() -> None:
 class _Listener(ThreadingHTTPServer):
     allow_reuse_port = True  # the server binds the port while this listener still answers, so that there is no gap
     daemon_threads = True
+
+    def server_bind(self) -> None:
+        """Open the port without looking up the host's name, which may take seconds."""
+        TCPServer.server_bind(self)
 
     def handle_error(self, *_: object) -> None:
         """Print nothing if a client leaves."""

@@ -205,7 +205,8 @@ def _ready_on_port(wanted: str) -> Server | None:
             return None  # llama.cpp serves MODEL's file on any free port
         raise UserError(
             f"a program that lists no models at {ours.address}/v1/models uses port {ours.PORT}. Stop it, or choose "
-            f"another PORT. If it is a model server, set BASE_URL={ours.address}/v1 and MODEL to its model's name"
+            f"another PORT. If it is a model server, set BASE_URL={ours.address}/v1 and MODEL to its model's name. "
+            "ENGINE=embedded ignores the port"
         )
     server = probe(ours.address, f"a server answers on port {ours.PORT}", model, key, environment.card())
     if server:

@@ -2,6 +2,7 @@
 
 import signal
 import socket
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -31,6 +32,13 @@ def refusal(request: Request) -> None:
     request.close_connection = True
 
 
+def reset(request: Request) -> None:
+    """Reset a connection."""
+    request.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    request.connection.close()
+    request.close_connection = True
+
+
 def interim(status: int) -> Answer:
     return answer(status, b"<html>Bad Gateway</html>", "text/html")
 
@@ -41,6 +49,7 @@ LOADING: dict[str, Answer] = {
     "gateway 504": interim(504),
     "silent": silence(2),
     "closing": refusal,
+    "resetting": reset,
     "empty list": answer(200, {"object": "list", "data": []}),
     "no list": answer(200, {"object": "list", "data": None}),
 }
