@@ -106,7 +106,8 @@ def _gateway(address: str, urls: set[str], why: str, model: str, key: Key, card:
     for url in sorted(urls):
         with suppress(Loading):  # the gateway uses the others until this one is ready
             server = probe(url, why, model, key, card)
-            servers += [server] if server else []
+            if server:
+                servers.append(server)
     if not servers:
         return None
     if len(served := {" ".join((each.kind, each.model, *each.weights.values())) for each in servers}) > 1:

@@ -75,17 +75,19 @@ def test_its_errors_are_those_of_llamacpp(tmp_path: Path, own_process: None) -> 
         pass
 
 
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
 def pids_of_servers() -> list[int]:
-    """Return the processes of gguf_server, without their supervisors, that this test has started."""
+    """Return the processes of gguf_server whose supervisor this process has started."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):
-            args = path.read_bytes().split(b"\0")
-            parent = int((path.parent / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            above = int(Path(f"/proc/{parent}/stat").read_text().rsplit(")", 1)[1].split()[1])
-            found += (
-                [int(path.parent.name)] if b"core.engines.gguf_server" in args[2:3] and above == os.getpid() else []
-            )
+        with suppress(OSError):  # the process has ended
+            pid = int(path.parent.name)
+            is_server = b"core.engines.gguf_server" in path.read_bytes().split(b"\0")[2:3]
+            if is_server and parent_of(parent_of(pid)) == os.getpid():
+                found.append(pid)
     return found
 
 

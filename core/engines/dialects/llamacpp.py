@@ -113,8 +113,11 @@ class LlamaCpp(Dialect):
 def _is_templated(path: str, props: Mapping[str, Any]) -> bool | None:
     """Return whether the GGUF file at `path` has a chat template. Return None if it is not on this machine, or if the
     server's `props` show another template than ChatML (--chat-template)."""
-    here, shown = weights_at(path), props.get("chat_template")
-    if here is None or here.is_dir() or here == EMBEDDED_GGUF or (shown and "<|im_start|>" not in str(shown)):
+    here = weights_at(path)
+    if here is None or here.is_dir() or here == EMBEDDED_GGUF:
+        return None
+    shown = str(props.get("chat_template") or "")
+    if shown and "<|im_start|>" not in shown:
         return None
     from core.engines.gguf_header import has_template  # slow to load, and rarely needed
 
