@@ -26,7 +26,7 @@ from core.grading.answers import by_answer, is_correct
 from core.grading.boxed import extract
 from core.report import tables
 from core.scaffolds import common, deepseek_math, nomos, prompts, reasoning_cache, selfcheck, static_math_agent
-from core.scaffolds.verification import read_verdict
+from core.scaffolds.stated import read_verdict, stated_score
 from core.session.experiment import Experiment
 from core.session.session import open_on_problems
 from core.types import Ask, Completion, Member, Population, Problem, Scaffold
@@ -109,7 +109,7 @@ class Roles:
             )
         ]
         points = nomos.read_points(judged.text)
-        score = common.stated_score(scored.text, "Score", deepseek_math.SCORES)
+        score = stated_score(scored.text, "Score", deepseek_math.SCORES)
         for role, mark in (
             ("report", read_verdict(checked.text)),
             ("review", read_verdict(reviewed.text)),
