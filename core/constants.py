@@ -22,6 +22,8 @@ from core.base.files import ROOT
 from core.base.terminal import say, wrapped
 
 # The ways to read answers (core/grading/text.py).
+# Sampling parameters of servers that no constant sets. Runs send neutral values to engines that know them.
+PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
 BOXED, TEXT, LAST_NUMBER, AUTO, WHOLE = WAYS = ("boxed", "text", "number", "auto", "whole")
 A = TypeVar("A", bound="Asking")
 C = TypeVar("C", bound="Constants")

@@ -123,6 +123,8 @@ def split_thinking(content: str, reasoning: str | None, cut_while_thinking: bool
     if head.strip() != thinking.strip():  # some servers send the thinking in both fields
         thinking += head
     reopened = _reopened(answer)
+    if reopened and not (end or thinking) and answer[: reopened.start()].strip():
+        reopened = None  # a quotation, because no thinking has begun: graders quote proofs
     if reopened:
         thinking += answer[reopened.end() :]
         answer = answer[: reopened.start()]

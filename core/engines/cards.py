@@ -19,13 +19,12 @@ from core.base.errors import UserError
 from core.base.fields import Positive, Sha256, fitted
 from core.base.files import DATA, read_text
 from core.base.prices import Prices
-from core.constants import BOXED, WAYS, A, Answered, OnProblems, Part, Sampled, rules
+from core.constants import BOXED, PENALTIES, WAYS, A, Answered, OnProblems, Part, Sampled, rules
 
 FOLDER = DATA / "models"
 TEMPLATE = "template"  # a file to copy, no card itself
 CAPS = ("max_tokens", "max_completion_tokens")
 SAMPLING = ("temperature", "top_p", "top_k", "min_p")
-PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
 _NOT_IN_SEND = (*SAMPLING, "seed", "logprobs")
 NEVER = (*_NOT_IN_SEND, *PENALTIES)
 OURS = (*_NOT_IN_SEND, *CAPS, "model", "messages", "n", "stream", "stream_options", "top_logprobs", "reasoning_effort")

@@ -16,7 +16,8 @@ from typing import Any
 
 from core.base.errors import UserError, one_line
 from core.base.thinking import TAG, is_open
-from core.engines.cards import NONE, PENALTIES, Card
+from core.constants import PENALTIES
+from core.engines.cards import NONE, Card
 from core.types import Message
 
 WAITING = 2  # requests in a server's queue, so that none of its slots is idle

@@ -15,7 +15,8 @@ from typing import Any
 from core.base import terminal
 from core.base.errors import UserError, one_line
 from core.base.thinking import TAGS, has_tag, split_thinking, written_tags
-from core.engines.cards import PENALTIES, REFUSED, SAMPLING
+from core.constants import PENALTIES
+from core.engines.cards import REFUSED, SAMPLING
 from core.engines.server import CANNOT, Server, ending, untagged
 from core.generate import continued
 from core.generate.budget import Budget, Hold, Over

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.base.errors import one_line
-from core.constants import BOXED, WHOLE
-from core.engines.cards import PENALTIES
+from core.constants import BOXED, PENALTIES, WHOLE
 from core.grading.answers import by_answer
 from core.results import unstated
 

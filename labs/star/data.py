@@ -158,7 +158,7 @@ def _problem_of(row: Any) -> Problem | str:
     statement, answer = read.get("problem"), _text(read.get("answer"))
     if not isinstance(statement, str) or not can_be_sent(statement) or not any(map(str.isalnum, statement)):
         return "no statement"
-    kinds = [_text(cell).lower() for cell in (row.get("question_type"), read.get("answer_type"))]
+    kinds = [_text(row.get(name)).lower() for name in ("question_type", "answer_type")]
     if PROOF in (*kinds, answer.lower()) or any(read.get(name) not in (None, "", [], {}) for name in GRADED_BY):
         return "proof"
     if len(answer) > MAX_ANSWER_CHARS or "\n" in answer or not can_be_sent(answer):
