@@ -21,9 +21,9 @@ from core.base.errors import UserError, one_line
 from core.base.files import ROOT
 from core.base.terminal import say, wrapped
 
-# The ways to read answers (core/grading/text.py).
 # Sampling parameters of servers that no constant sets. Runs send neutral values to engines that know them.
 PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
+# The ways to read answers (core/grading/text.py).
 BOXED, TEXT, LAST_NUMBER, AUTO, WHOLE = WAYS = ("boxed", "text", "number", "auto", "whole")
 A = TypeVar("A", bound="Asking")
 C = TypeVar("C", bound="Constants")

@@ -19,6 +19,7 @@ THOUGHT = "First \\boxed{1}. Then \\boxed{25}."
         ("thoughts\n</think>\n\nthe answer", None, False, ("thoughts", "the answer")),
         (" and more</think>the answer", "thoughts", False, ("thoughts and more", "the answer")),
         ("<think>unfinished thou", None, False, ("unfinished thou", "")),
+        ("The proof says:\n<think>\n\nPoints: 5", None, False, ("", "The proof says:\n<think>\n\nPoints: 5")),
         ("unfinished thou", None, True, ("unfinished thou", "")),
         ("", "unfinished thou", True, ("unfinished thou", "")),
         ("half an ans", "thoughts", True, ("thoughts", "half an ans")),
