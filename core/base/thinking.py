@@ -7,12 +7,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from core.base.turns import next_turn
+
 # Names of thinking in tags, with a maker's prefix or without: think, seed:think, mm:think,
 # thinking, begin_of_thought.
 _NAME = (
-    r"(?:[a-z]+[:_])?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratch_?pad|(?:inner"
-    r"|internal)_monologue|chain_of_thought|cot|analysis|rationale)(?:[:_][a-z]+)?"
+    r"(?:[a-z]+[:_])?(?:(?:deep|re)?think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratch_?pad"
+    r"|(?:inner_|internal_)?monologue|internal|chain_of_thought|cot|analysis|rationale"
+    r"|working(?:_out)?|step_by_step|plan(?:ning)?|deliberation|brainstorm(?:ing)?|draft)(?:[:_][a-z]+)?"
 )
+_OF_THOUGHT = r"[_▁]of[_▁](?:thoughts?|think(?:ing)?|reason(?:ing)?)[|｜]?>"
 _CHANNEL = r"(?:<\|end\|>\s*)?(?:<\|start\|>assistant)?<\|channel\|>"
 TAGS = ("<think>", "</think>")  # the usual tags
 
@@ -39,8 +43,8 @@ FORMS = (
     Form("◁think▷…◁/think▷", rf"◁{_NAME}▷", rf"◁/{_NAME}▷", written=("◁think▷", "◁/think▷")),  # Kimi
     Form(  # Sky-T1, Bespoke-Stratos, OpenThinker
         "<|begin_of_thought|>…<|end_of_thought|>",
-        r"<\|?(?:begin|start)_of_thought\|?>",
-        r"<\|?end_of_thought\|?>",
+        rf"<[|｜]?(?:begin|start){_OF_THOUGHT}",
+        rf"<[|｜]?end{_OF_THOUGHT}",
         around=r"<\|?(?:begin|start|end)_of_solution\|?>",
         written=("<|begin_of_thought|>", "<|end_of_thought|>"),
     ),
@@ -110,7 +114,18 @@ def split_thinking(content: str, reasoning: str | None, cut_while_thinking: bool
     template opened the tag, and the token cap stopped the model.
 
     The last closing tag before a text ends the thinking. Thinking that begins later is no part of
-    the answer."""
+    the answer. If the model begins another turn after its answer, and thinks again (`_next_turn`),
+    the answer contains both turns' answers, and the mark between them."""
+    turn = _next_turn(content)
+    if turn is None:
+        return _split(content, reasoning, cut_while_thinking)
+    thinking, answer = _split(content[: turn.start()], reasoning)
+    more, later = _split(content[turn.end() :], None)
+    return f"{thinking}\n\n{more}".strip(), f"{answer}\n\n{turn[0].strip()}\n\n{later}".strip()
+
+
+def _split(content: str, reasoning: str | None, cut_while_thinking: bool = False) -> tuple[str, str]:
+    """Split one turn, as `split_thinking` describes."""
     thinking = reasoning or ""
     start, end, stop = _ended(content)
     head, answer = content[:start], content[end:stop]
@@ -173,6 +188,23 @@ def _real(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
         behind = text[tag.end() : tag.end() + 1]
         if not (before and behind and before in _QUOTES and behind in _QUOTES):
             yield tag
+
+
+def _next_turn(content: str) -> re.Match[str] | None:
+    """Return the mark of another turn that follows an answer and precedes a tag of thinking, or None.
+
+    The answer follows the beginning or a closing tag. If the mark is a word, or if the answer
+    follows the beginning, the tag must be an opening tag. Otherwise the mark is in the thinking."""
+    start = 0
+    is_thinking = False
+    for tag in _real(TAG, content):
+        is_opening = _OPENING.match(content, tag.start()) is not None
+        mark = None if is_thinking else next_turn(content, start, tag.start())
+        if mark and (is_opening or (mark["token"] and start)):
+            return mark
+        is_thinking = is_opening
+        start = tag.end()
+    return None
 
 
 def _ended(content: str) -> tuple[int, int, int]:

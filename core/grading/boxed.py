@@ -1,5 +1,5 @@
 r"""Read the answer in the last complete \boxed{} of a text, or else in its last `Final:` line (final.py).
-If the reply continues with another problem or turn (turns.py), only the part with its answer is read.
+If the reply continues with another problem or turn (core/base/turns.py), only the part with its answer is read.
 Cleaning never changes a number: 1,024 does not become 1. Answers of type "integer" are whole numbers from 0 to 999, as
 in AIME. They lose units and are compared as text. "math" answers are compared by meaning (answers.py)."""
 
@@ -11,11 +11,11 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import chain, takewhile
 
+from core.base.turns import Part, parts_of
 from core.grading.escapes import restored, restored_within
 from core.grading.final import final_lines, is_echo, says_nothing
 from core.grading.numerals import in_digits
 from core.grading.sentence import value_in
-from core.grading.turns import Part, parts_of
 from core.grading.units import unit_of
 from core.types import MAX_ANSWER_CHARS
 
@@ -34,6 +34,7 @@ DOUBTS = {
     "the braces of the Final: line do not balance.",
     "not an integer": "The answer type is integer, but the answer is not an integer from 0 to 999.",
     "several": "Boxes or Final: lines have different answers. The last box counts, or else the last Final: line. "
+    "Or a sentence after the last box announces another answer. "
     "If the reply continues with another problem after its answer, that answer counts.",
     "list": 'Boxes joined by commas, "and" or "or" have different answers. The list of these answers counts.',
     "next turn": "The answer follows a token that ends a turn. No answer precedes this token.",
@@ -366,7 +367,7 @@ _REMARK = re.compile(
 _UNIT = (
     r"(?P<degrees>(?:\^ ?)?°|\^ ?\\circ|\^ ?\{ ?\\circ ?\})"
     r"|\\(?:text|textrm|mathrm|mbox) ?\{(?P<unit>[A-Za-z ./()]*)\}(?P<power> ?\^ ?(?:[23]|\{[23]\}))?"
-    r"|(?<= )(?P<words>(?:[cmk]m|day|men|way|yen|[A-Za-z][a-z]{3,}|\([a-z]{4,}\))(?: (?:of|in|[a-z]{3,}))*)"
+    r"|(?<= )(?P<words>[ck]?m/[hs]|(?:[cmk]m|day|men|way|yen|[A-Za-z][a-z]{3,}|\([a-z]{4,}\))(?: (?:of|in|[a-z]{3,}))*)"
 )
 _STATED = re.compile(
     rf"(?P<sign>[-+]?) ?(?P<whole>[0-9]+|(?!0,)[0-9]{{1,3}}(?:,[0-9]{{3}})+)(?P<decimals>\.[0-9]*)? ?"

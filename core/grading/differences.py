@@ -110,6 +110,18 @@ RULES = (
         r"\1",
         against=_NO_BASE,
     ),
+    Rule(
+        "dot in the middle as a decimal point",
+        ("1·5", "1.5"),
+        r"\A(-?[0-9]+) ?· ?([0-9]+)\Z",
+        r"\1.\2",
+    ),
+    Rule(
+        "value repeated in brackets",
+        (r"\frac38 (0.375)", "0.375"),
+        r"\A([^()=]*[^()=\s]) ?\([^()]*[0-9][^()]*\)\Z",
+        r"\1",
+    ),
     Rule("binary prefix", ("0b1101", "13"), r"\A0b([01]+)", r"\1_2"),
     # functions
     Rule("log as ln", (r"\log x", r"\ln x"), _LOG, r"\\ln "),
@@ -348,6 +360,8 @@ def _doubt_of_rows(a: Answer, b: Answer) -> str | None:
 
 def _doubt_of_lists(a: Answer, b: Answer) -> str | None:
     """Return None if a member of one list certainly differs from the other's, or else a doubt."""
+    if _symbols(a) != _symbols(b):
+        return VARIABLES
     if in_order_of_names(a) and in_order_of_names(b):
         names = sorted(member.name for member in a.members)
         if names == sorted(member.name for member in b.members) and len(set(names)) == len(names):
@@ -362,6 +376,12 @@ def _doubt_of_lists(a: Answer, b: Answer) -> str | None:
                 return None
             found += doubts
     return found[0] if found else NOTATION
+
+
+def _symbols(answer: Answer) -> set[Any]:
+    """Return the variables of the values in a list."""
+    values = [member.value for member in answer.members]
+    return set().union(*(value.free_symbols for value in values if isinstance(value, sympy.Basic)))
 
 
 def _doubt_of_named(a: Answer, b: Answer) -> str | None:

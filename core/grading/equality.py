@@ -213,7 +213,7 @@ _NAME = re.compile(
     rf"(?:\\(?:angle|triangle|overline)\s?)?\{{?(?:{_WORD}|{_LETTER})\}}?"
     rf"(?:\((?:{_LETTER}|[0-9]+)(?:, ?(?:{_LETTER}|[0-9]+))*\))?"
     rf"|\(\s?{_LETTER}(?:\s?,\s?{_LETTER})+\s?\)|\| ?(?:{_WORD}|{_LETTER}) ?\||\[ ?[A-Z]{{3,}} ?\]"
-    r"|\\(?:gcd|lcm|max|min) ?\([^()=]*[A-Za-z][^()=]*\)"
+    r"|\\(?:gcd|lcm|max|min)\s*\([^()=]*[A-Za-z][^()=]*\)"
 )
 _TRAILING = re.compile(
     r"^(?P<value>.*[^\s,;])(?:\s*,)?\s*"
@@ -503,7 +503,7 @@ def same(a: Answer, b: Answer) -> bool:
     if kinds == {"row"}:
         return a.brackets == b.brackets and _all_same(a.members, b.members)
     if kinds == {"list", "row"}:  # x = 1, y = 2 is a point, but 1, 2 and x = 2, 3 are not
-        named = in_order_of_names(a) or in_order_of_names(b)
+        named = _is_named_point(a if a.kind == "list" else b)
         return named and "()" in (a.brackets, b.brackets) and _all_same(a.members, b.members)
     if kinds == {"ratio"}:
         mine, theirs = ([member.value for member in one.members] for one in (a, b))
@@ -535,7 +535,9 @@ def with_arguments(answer: Answer, model: Answer) -> Answer:
     if len(letters) != len(wanted) or len({*letters}) < len(letters) or len({*wanted}) < len(wanted):
         return answer
     free = {symbol.name: symbol for symbol in answer.value.free_symbols}
-    if mine["index"] and letters[0] not in free:  # a_n = 2n has a general index, but a_n = 3 has not
+    # a_n = 2n has a general index, but a_n = 3 has not. P(A) = 3 is a value, but f(x) = 3 is a function.
+    is_general = all(re.fullmatch("[t-z]", letter) for letter in (*letters, *wanted))
+    if free.keys().isdisjoint(letters) and (mine["index"] or not is_general):
         return answer
     if any(name in free and name not in letters for name in wanted):  # f(x) = x + t is not f(t) = t + t
         return answer
@@ -575,6 +577,13 @@ def _each_among(mine: Iterable[Any], theirs: Iterable[Any], same: Callable[[Any,
 def in_order_of_names(answer: Answer) -> bool:
     """Return whether the members have different names, so that their order counts: x = 1, y = 2 is (1, 2), not 2, 1."""
     return len({member.name for member in answer.members} - {""}) > 1
+
+
+def _is_named_point(answer: Answer) -> bool:
+    """Return whether a list is a point such as x = 1, y = 2. Letters must be in alphabetical order."""
+    names = [member.name for member in answer.members]
+    is_sorted = names == sorted(names) or not all(re.fullmatch("[A-Za-z]", name) for name in names)
+    return in_order_of_names(answer) and is_sorted
 
 
 def same_value(a: Any, b: Any) -> bool:

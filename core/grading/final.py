@@ -8,7 +8,7 @@ and are no answer."""
 import re
 from dataclasses import dataclass
 
-LINE_ENDS = "\n\v\f\r\x1c-\x1e\x85\u2028\u2029"  # for a character class
+from core.base.turns import LINE_ENDS
 
 _LINE = re.compile(
     rf"(?:\A|(?<=[{LINE_ENDS}]))(?P<before>[ \t\u00a0>#*_`\"'“‘]*+)(?ai:final(?:[ \t]++answer)?+)"

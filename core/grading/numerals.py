@@ -18,6 +18,7 @@ _BELOW_100 |= {word: 10 * number for number, word in enumerate(_TENS.split(), 2)
 _COUNTS = {"dozen": 12, "hundred": 100}  # multiply what precedes them
 _SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _MULTIPLES = _COUNTS | _SCALES
+NAMES = (*_BELOW_100, "hundred", *_SCALES)  # of whole numbers
 _PARTS = {
     "half": 2, "halve": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6,
     "seventh": 7, "eighth": 8, "ninth": 9, "tenth": 10, "hundredth": 100, "thousandth": 1000,

@@ -46,7 +46,7 @@ _UNCLEAR = re.compile(
     r"|probably|might|could|but|minus|negative|plus|times|twice|double|triple|half|halves|thirds?"
     r"|quarters?|fourths?|fifths?|tenths?|hundredths?|percent|factorial|roots?|squared|cubed|log\w*"
     r"|mod|modulo|base|thousands?|millions?|billions?|trillions?|dozens?|hundreds?|lakhs?|crores?"
-    r"|couples?|pairs? of|scores? of|(?:multiples?|factors?|divisors?|powers?|products?|out|each"
+    r"|couples?|pairs? of|scores? of|(?:squares?|cubes?|multiples?|factors?|divisors?|powers?|products?|out|each"
     r"|one|some|any|all|most|ratio|logarithm) of|until|till|even|odd|option|choice|multiplicity)\b"
     r"|n['’]t\b|[?<>≤≥≠≈±]|\\(?:l|g|n)(?:e|eq|t)(?![a-z])|\\(?:pm|mp|approx|sim|in|equiv|to|ldots"
     r"|dots)(?![a-z])"

@@ -7,15 +7,18 @@ does. "whole" reads the thinking and the answer like "boxed" (read_reply)."""
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
 
 from core.base.thinking import has_tag, split_thinking
+from core.base.turns import LINE_ENDS, parts_of
 from core.constants import AUTO, BOXED, LAST_NUMBER, WHOLE
 from core.grading.boxed import (
     NOTHING,
+    NUMBER,
     Extraction,
     box_spans,
     has_box,
@@ -26,8 +29,8 @@ from core.grading.boxed import (
     read_value,
 )
 from core.grading.escapes import restored
-from core.grading.final import LINE_ENDS, says_nothing, without_lines
-from core.grading.turns import parts_of
+from core.grading.final import says_nothing, without_lines
+from core.grading.numerals import NAMES, in_digits
 from core.grading.units import CHANGING, unit_of
 from core.types import MAX_ANSWER_CHARS, Completion, Problem
 
@@ -41,12 +44,7 @@ _NUMBER = re.compile(
     r"|\d{1,3}(?:(?:,|\{,\})\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
     r"(?![A-Za-z0-9_^]|-[a-z]|[.,]\d|:\d| ?[*×÷+^] ?[\w$]| ?/ ?(?:\d|[a-z]\b)| - \w\b)(?:\\?%)?"
 )
-_SPELLED = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
-    seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety"""
-_NAMES = _SPELLED.split()
-_WORDS = {name: i if i < 20 else 10 * (i - 18) for i, name in enumerate(_NAMES)} | {"one hundred": 100}
-_WORDS |= {f"{ten} {one}": _WORDS[ten] + _WORDS[one] for ten in _NAMES[20:] for one in _NAMES[1:10]}
-_ANY = rf"(?:{'|'.join(sorted(_NAMES, key=len, reverse=True))}|hundred|thousand|million)"
+_ANY = rf"(?:{'|'.join(sorted(NAMES, key=len, reverse=True))})"
 _WORDED = re.compile(rf"(?i)\b{_ANY}(?:(?:[- ]| and ){_ANY})*\b")
 # Mathematics whose value is neither a number nor a calculation, and relations that state no value.
 _SYMBOLIC = re.compile(r"\\(?!times|cdot|div|%|\$|,)[a-z]+|[\^_(\[{]|\d[a-z]|\b[a-z]\b")
@@ -100,7 +98,7 @@ def _with_equals(comma: "re.Match[str]") -> str:
 # What is removed or replaced before reading: TeX's delimiters and names, Markdown's emphasis, tags, quotation marks.
 _PLAIN: list[tuple[str, str | Callable[["re.Match[str]"], str]]] = [
     (r"\\(?:text|math)\w* ?\{([^{}]*)\}", r"\1"),
-    (r"<<[^<>\n]*>>|(?s:```[a-z]+\n.*?```)|\\(?=\*)", ""),
+    (r"<<[^<>\n]*>>|(?s:```[a-z]+\n.*?```)|\\(?=\*)|<\|(?:begin|end)_of_box\|>", ""),
     (r"(?<!\d)(\d{0,9})(?: ?\*? ?sqrt\(|√\(?)(\d+)\)?", r"\\(\1\\sqrt{\2}\\)"),
     (r"(?<![\w\\])(\d+(?:/\d+)?)π", r"\\(\1\\pi\\)"),
     (r"(?<=[setd=] )([(\[] ?-?[\d./]+(?:, ?-?[\d./]+)+ ?[)\]])(?=\W|\Z)", r"\\(\1\\)"),
@@ -304,7 +302,7 @@ def _boxed(text: str, way: str, answer_type: str, truncated: bool) -> Extraction
     answer."""
     found = of_part(text, answer_type, truncated)
     if found.answer or found.doubt in ("unreadable", "unclosed"):
-        return found
+        return found if found.doubt else _with_later_answer(found, text, answer_type)
     if has_box(text):  # `Final:` lines count only without a box
         text = without_lines(text)
     answers, _ = _announced(_plain(text), answer_type, truncated)
@@ -317,6 +315,22 @@ def _boxed(text: str, way: str, answer_type: str, truncated: bool) -> Extraction
     elif answer_type == "integer" and not is_aime(answer):
         doubt = "not an integer"
     return Extraction(answer, doubt)
+
+
+def _with_later_answer(found: Extraction, text: str, answer_type: str) -> Extraction:
+    """Return the answer of the last box, with a doubt if a later sentence announces another.
+
+    A sentence that repeats a formula of the box, such as "The answer is 4210_{5}", is not read."""
+    spans = box_spans(text)[0]
+    if not spans or not found.answer:
+        return found
+    start, end = spans[-1]
+    later = text[end:].lstrip("}$ ")
+    if not NUMBER.fullmatch(found.answer) and text[start:end] in later:
+        return found
+    answers, _ = _announced(_plain(later), answer_type, False)
+    others = others_of(answers[-1:], found.answer, answer_type)
+    return replace(found, doubt="several", others=tuple(filter(None, others))) if others else found
 
 
 def _plain(text: str) -> str:
@@ -560,5 +574,5 @@ def _quantity(number: str, unit: str, answer_type: str) -> str:
 
 
 def _in_digits(text: str) -> str:
-    """Return `text` with its numbers up to a hundred in digits."""
-    return _WORDED.sub(lambda words: str(_WORDS.get(words[0].lower().replace("-", " "), words[0])), text)
+    """Return `text` with its whole numbers in digits."""
+    return _WORDED.sub(lambda words: in_digits(words[0]), text)

@@ -29,12 +29,16 @@ _DRESS = tuple(
 )
 
 # Rejects a number that begins a range or a choice, such as "5-6" or "1 or 2".
-_SINGLE = r"(?![ \t]*+(?:or|and|to|[-–/&])[ \t]*+(?:candidate[ \t]*+)?+\d)"
+_SINGLE = (
+    r"(?![ \t]*+(?:or|and|to|[-–/&])[ \t]*+(?:candidate[ \t]*+)?+\d)"
+    r"(?!(?:[ \t]*+,[ \t]*+\d{1,4}+)+[ \t]*+,?+[ \t]*+or\b)"  # Score: 0, 1, 6 or 7
+)
 _NUMBER = r"(?:\d{1,6}+(?:\.\d{1,6}+)?+|\.\d{1,6}+)(?:\s*+/\s*+\d{1,6}+)?+(?!\.*+\d)"
 # What may stand between a word and its result: "(final)", ": ", " is ", " - ", "Candidate ".
 _BETWEEN = (
+    r"(?:[ \t]++(?:candidate|solution|proof|answer|choice|option)(?![a-z]))?+"
     r"(?:[ \t]*+\([^()\n]{0,40}+\))?+\s*+(?:[:=]++|->|=>|[→—–]|-(?=[ \t]))?+\s*+"
-    r"(?:(?:is|of)\b[ \t:]*+)?+(?:(?:candidate|solution|proof|number|no\.)[ \t:]*+)?+#?+"
+    r"(?:(?:is|of)\b[ \t:]*+)?+(?:(?:candidate|solution|proof|number|no\.)[ \t:]*+)?+[#(]?+"
 )
 
 _RIGHT = "true|correct|valid|right|sound|yes|accept(?:ed)?|pass(?:ed)?"
@@ -61,7 +65,7 @@ _SUBJECT = (
     r"|numerical|submitted))*+[ \t]++(?:solution|proof|answer|reasoning|argument|candidate)"
     r"(?:[ \t]++(?:to|of|for)[ \t]++(?:the|this)[ \t]++(?:problem|question|puzzle|task))?+"
     r"(?:[ \t]++(?:provided|given|presented|above|as stated|as written|as a whole|itself))*+"
-    r"(?:[ \t]++of[ \t]++-?[\d.,/]++)?+"
+    r"(?:[ \t]++(?:of[ \t]++)?+\(?+-?\d[\d.,/]*+\)?+)?+"
 )
 _FAULT = r"(?:(?:\w++[ \t]++){0,2}(?:errors?|mistakes?|flaws?|gaps?)\b)"
 # Sentences that state a verdict: its value, and the pattern.
@@ -155,7 +159,7 @@ def last_stated(text: str, word: str, value: str) -> str | None:
     A colon is optional. `word` and `value` are regular expressions. A value does not count if "or"
     or "else" precedes `word`, or if "or" or another `word` follows in its line. In these cases the
     reply repeats the choice that the prompt offers."""
-    offers = rf"(?![ \t,;.]*+(?:or\b|(?:or|and|else)?+[ \t]*+{word}[ \t]*+[:=]))"
+    offers = rf"(?![ \t,;.]*+(?:or\b|/|\?|(?:or|and|else)?+[ \t]*+{word}[ \t]*+[:=]))"
     pattern = rf"(?<!\bor )(?<!\belse )(?<![A-Za-z]){word}{_BETWEEN}({value}){offers}"
     found: list[str] = re.findall(pattern, text, re.IGNORECASE)
     return found[-1] if found else None

@@ -53,6 +53,12 @@ def test_all_forms_are_split(form: Form) -> None:
         ("Let me see.\n[THINK]a[/THINK]b", ("Let me see.\na", "b")),
         ("The tag `<think>` is no thinking", ("", "The tag `<think>` is no thinking")),
         ("a < think > b", ("", "a < think > b")),
+        ("<think>a</think>b<|im_end|>\n<think>c</think>d", ("a\n\nc", "b\n\n<|im_end|>\n\nd")),
+        ("<think>a</think>b\n\nUser: c\n<think>d</think>e", ("a\n\nc\nd", "b\n\nUser:\n\ne")),
+        ("b</s>[INST]c[/INST][THINK]d[/THINK]e", ("c[/INST]d", "b\n\n</s>[INST]\n\ne")),
+        ("<think>a <|im_end|> b</think>c", ("a <|im_end|> b", "c")),
+        ("a\nQuestion: b</think>c", ("a\nQuestion: b", "c")),
+        ("<think>a</think>b\nQuestion: c\n</think>d", ("a</think>b\nQuestion: c", "d")),
         ("Here is my response: 42", ("", "Here is my response: 42")),
         ("analysis of the graph", ("", "analysis of the graph")),
         (
@@ -81,7 +87,20 @@ def test_a_prompt_ends_inside_thinking() -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["<think>", "</think>", "<", "[", "<|end|>", "<|channel|>analysis", "a_", " ", "x<think>"]
+    "piece",
+    [
+        "<think>",
+        "</think>",
+        "<",
+        "[",
+        "<|end|>",
+        "<|channel|>analysis",
+        "a_",
+        " ",
+        "x<think>",
+        "x</s>",
+        "</think>x</s>",
+    ],
 )
 def test_splitting_takes_linear_time(piece: str) -> None:
     began = time.process_time()

@@ -49,7 +49,7 @@ def test_no_reply_is_falsely_right() -> None:
         ("So he has 42 apples left.", "text", "42", "implied"),
         ("The answer is 41. Wait, the answer is 42.", "text", "42", "several"),
         ("\\boxed{41} The answer is 42.", "text", "42", "several"),
-        ("\\boxed{41} The answer is 42.", "auto", "41", None),
+        ("\\boxed{41} The answer is 42.", "auto", "41", "several"),
         ("The answer is 42.", "auto", "42", None),
         ("The answer is 42.", "boxed", "42", "unboxed"),
         ("The answer is 42.\n\nQuestion: 3+3?\nAnswer: 6", "number", "42", None),

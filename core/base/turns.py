@@ -7,11 +7,12 @@ answer."""
 import re
 from dataclasses import dataclass
 
-from core.grading.final import LINE_ENDS
+LINE_ENDS = "\n\v\f\r\x1c-\x1e\x85\u2028\u2029"  # for a character class
 
 # Tokens that end a turn or begin one, as servers show them that do not stop there.
 _TOKENS = (
-    r"<[|｜][\w ▁]+[|｜]>",  # <|im_end|>, <|endoftext|>, <|eot_id|>, <|user|>, <｜end▁of▁sentence｜>
+    # <|im_end|>, <|endoftext|>, <|eot_id|>, <|user|>, <｜end▁of▁sentence｜>, but not <|end_of_box|>
+    r"<[|｜](?!\w*(?:box|tool|reserved|special|_ref_|call|vision|image|python|file))[\w ▁]+[|｜]>",
     r"</?s>|\[/?s\]",  # Llama 2, Mistral
     r"<(?:eos|bos|pad|(?:start|end)_of_turn|end_of_utterance|turn\|)>|<\|turn>",  # Gemma
     r"\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS)\]",  # Llama 2, Mistral
@@ -24,12 +25,18 @@ _MARKS = r"[ \t*_]*"
 # Words at the beginning of a line that begin another problem or turn.
 _HEADINGS = (
     # Problem:  **Question 2:**  Q:  ### Instruction:  Next problem.  Exercise 3.
-    r"(?:(?:next|new|another|similar|follow-up|additional|practice|related)[ \t])?"
+    r"(?:(?:next|new|another|similar|follow-up|additional|practice|related|bonus|user)[ \t])?"
     rf"(?:question|problem|example|exercise|q|task|prompt|instruction|input){_NUMBER}{_MARKS}[:：]",
     r"(?:(?:next|new|another)[ \t](?:question|problem)|(?:question|problem|exercise)[ \t]\d{1,4})\.",
     r"(?:user|human|student|teacher|customer|assistant|system|bot|ai)[*_]*[:：]",  # User:  **Human**:
     r"(?:问题|题目|例题|习题|用户|问)[ \t]*\d*[*_]*[:：]",
-    r"now[ \t](?:try|solve|let['’]s (?:try|solve) (?:another|a new|the next))\b",
+    rf"(?:frage|aufgabe|problème|exercice|pregunta|problema|domanda|pergunta|вопрос|задача){_NUMBER}"
+    r"[ \t*_]*[:：]",
+    r"here[ \t]is[ \t](?:another|a[ \t]new|the[ \t]next)[ \t](?:problem|question|example|exercise)\b",
+    r"q\d{1,3}[.:)]",  # Q2. What is 3+3?
+    # Now solve this: …, but not: now solve for y
+    r"now,?[ \t](?:let['’]s[ \t])?(?:try|solve)[ \t](?:(?:another|a[ \t](?:new|similar)|the[ \t](?:next|following))\b"
+    r"|(?:this|these)(?:[ \t](?:problem|question|one)s?)?[ \t]*[:：])",
 )
 # A heading of Markdown that has only these words: ## Problem 2
 _TITLES = (
@@ -37,6 +44,8 @@ _TITLES = (
     rf"|instruction|user|human)"
     rf"{_NUMBER}{_MARKS}(?=[{LINE_ENDS}])",
     rf"[\[<](?:question|problem|exercise|instruction|user|human|task){_NUMBER}[\]>]",  # [Question]  <problem>
+    # **Problem 2.** Find x.  \textbf{Problem 2.}
+    r"(?:(?<=\*\*)|\\textbf ?\{)(?:problem|question|exercise|example)[ \t]\d{1,4}[.:]?[ \t]*(?:\*\*|\})",
 )
 _NEXT = re.compile(rf"(?i)(?P<token>(?:(?:{'|'.join(_TOKENS)})\s*)+)|{_LINE}(?:{'|'.join((*_HEADINGS, *_TITLES))})")
 
@@ -50,6 +59,15 @@ class Part:
 
     text: str
     is_after_token: bool
+
+
+def next_turn(text: str, start: int, end: int) -> re.Match[str] | None:
+    """Return the first mark of another turn between `start` and `end` that text precedes, or None."""
+    for mark in _NEXT.finditer(text, start, end):
+        if not _BLANK.fullmatch(text, start, mark.start()):
+            return mark
+        start = mark.end()
+    return None
 
 
 def parts_of(text: str) -> list[Part]:
