@@ -329,7 +329,7 @@ def _doubt_of_relations(mine: Sequence[Any], theirs: Sequence[Any]) -> str | Non
     if variables(mine) != variables(theirs):
         return VARIABLES
     if is_inequality((*mine, *theirs)):
-        return NOTATION if None in (solutions(mine), solutions(theirs)) else None
+        return _doubt_of_solutions(mine, theirs)
     if len(mine) > 1 or len(theirs) > 1:
         return KINDS
     (sign, left), (other, right) = against_zero(mine[0]), against_zero(theirs[0])
@@ -341,6 +341,19 @@ def _doubt_of_relations(mine: Sequence[Any], theirs: Sequence[Any]) -> str | Non
     # (x-1)^2 = 0 and x-1 = 0 have the same solutions.
     roots = [sympy.Poly(side, *symbols).sqf_part().monic() for side in (left, right)]
     return NOTATION if roots[0] == roots[1] else None
+
+
+def _doubt_of_solutions(mine: Sequence[Any], theirs: Sequence[Any]) -> str | None:
+    """Return a doubt about two inequalities that may have the same solutions.
+
+    A letter such as n is often a whole number, so that n > 2 and n >= 3 are the same."""
+    sets = [solutions(mine), solutions(theirs)]
+    if None in sets:
+        return NOTATION
+    if not {symbol.name for symbol in variables(mine)} <= set("kmnpq"):
+        return None
+    whole = [sympy.Intersection(each, sympy.S.Integers) for each in sets]
+    return NOTATION if whole[0] == whole[1] else None
 
 
 def _doubt_of_rows(a: Answer, b: Answer) -> str | None:

@@ -33,7 +33,7 @@ DOUBTS_OF_WRONG = {
 _SYNONYMS = (
     {"true", "yes", "correct", "right", "always"},
     {"false", "no", "incorrect", "wrong", "never"},
-    {"none", "nothing", "impossible", "never", "nonexistent", "undefined", "dne"},
+    {"no", "none", "nothing", "impossible", "never", "nonexistent", "undefined", "dne"},
     {"infinity", "infinite", "unbounded", "divergent", "diverges"},
 )
 VERDICTS = _SYNONYMS[0] | _SYNONYMS[1]

@@ -47,7 +47,8 @@ _UNCLEAR = re.compile(
     r"|quarters?|fourths?|fifths?|tenths?|hundredths?|percent|factorial|roots?|squared|cubed|log\w*"
     r"|mod|modulo|base|thousands?|millions?|billions?|trillions?|dozens?|hundreds?|lakhs?|crores?"
     r"|couples?|pairs? of|scores? of|(?:squares?|cubes?|multiples?|factors?|divisors?|powers?|products?|out|each"
-    r"|one|some|any|all|most|ratio|logarithm) of|until|till|even|odd|option|choice|multiplicity)\b"
+    r"|one|some|any|all|most|ratio|logarithm|digits|reciprocal|inverse|opposite|complement|successor"
+    r"|predecessor|derivative|integral|conjugate|absolute value) of|until|till|even|odd|option|choice|multiplicity)\b"
     r"|n['’]t\b|[?<>≤≥≠≈±]|\\(?:l|g|n)(?:e|eq|t)(?![a-z])|\\(?:pm|mp|approx|sim|in|equiv|to|ldots"
     r"|dots)(?![a-z])"
 )
@@ -57,7 +58,7 @@ _SPELLED = re.compile(
 )
 # Words directly before a number that names a thing: step 3, May 5, the first 10, divisible by 3.
 _NAMED = re.compile(
-    r"(?i)\b(?:by|from|first|last|next|other|step|case|equation|question|part|problem|day|figure"
+    r"(?i)\b(?:by|from|after|before|preceding|following|first|last|next|other|step|case|equation|question|part|problem|day|figure"
     r"|line|example|round|type|grade|room|page|chapter|section|theorem|lemma|number|team|year|class"
     r"|level|highway|january|february|march|april|may|june|july|august|september|october|november"
     r"|december|radius|side|sides|length|order|degree|size)\W*\Z"
