@@ -31,6 +31,7 @@ from core.grading.boxed import (
 from core.grading.escapes import restored
 from core.grading.final import says_nothing, without_lines
 from core.grading.numerals import NAMES, in_digits
+from core.grading.sentence import is_prose
 from core.grading.units import CHANGING, unit_of
 from core.types import MAX_ANSWER_CHARS, Completion, Problem
 
@@ -320,7 +321,8 @@ def _boxed(text: str, way: str, answer_type: str, truncated: bool) -> Extraction
 def _with_later_answer(found: Extraction, text: str, answer_type: str) -> Extraction:
     """Return the answer of the last box, with a doubt if a later sentence announces another.
 
-    A sentence that repeats a formula of the box, such as "The answer is 4210_{5}", is not read."""
+    A sentence without a number is ignored, and so is a sentence that repeats a formula of the box,
+    such as "The answer is 4210_{5}"."""
     spans = box_spans(text)[0]
     if not spans or not found.answer:
         return found
@@ -329,7 +331,8 @@ def _with_later_answer(found: Extraction, text: str, answer_type: str) -> Extrac
     if not NUMBER.fullmatch(found.answer) and text[start:end] in later:
         return found
     answers, _ = _announced(_plain(later), answer_type, False)
-    others = others_of(answers[-1:], found.answer, answer_type)
+    later_ones = [answer for answer in answers[-1:] if re.search(r"\d", answer) and not is_prose(answer)]
+    others = others_of(later_ones, found.answer, answer_type)
     return replace(found, doubt="several", others=tuple(filter(None, others))) if others else found
 
 
