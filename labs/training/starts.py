@@ -17,6 +17,7 @@ LARGEST_GGUF = 100_000_000  # parameters. A larger model would take one thread d
 TRAINABLE = {"F32", "F16"}  # allowed types of tensors. Fewer bits can't store small changes
 ADAPTER, CONFIG = "adapter_model.safetensors", "adapter_config.json"  # the files of an adapter, as peft names them
 INSTEAD = "Train a folder in Hugging Face's layout instead: bash scripts/to_hf.sh MODEL.gguf FOLDER"
+FETCH = "Correct the path, or fetch a hub model first: .venv/bin/hf download OWNER/NAME --local-dir FOLDER"
 PROGRAM = 2**30  # bytes that importing torch, transformers, trl and peft takes
 STEP_ROWS = 16  # rows in each update of the weights
 AT_ONCE = {"cpu": 2048, "cuda": 8192}  # maximum tokens in a forward pass, with padding
@@ -40,6 +41,8 @@ def start(model: Path, lora_rank: int) -> Start:
     """Read the model to train. Raises UserError if the model can't be trained with this `lora_rank`."""
     if model.is_dir():
         return _folder(model)
+    if not model.exists():
+        raise UserError(f"the model {model} is neither a folder nor a file. {FETCH}")
     if lora_rank:
         raise UserError(f"{model} is a GGUF file, so LORA_RANK (--lora-rank) must be 0, not {lora_rank}. {INSTEAD}")
     about, reader = Gguf.read(model), GGUFReader(model)

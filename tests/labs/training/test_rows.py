@@ -136,6 +136,8 @@ def test_models_and_folders_that_cannot_be_used_are_one_line(folder: Path, tmp_p
         assert option in refused(*small, EMBEDDED_GGUF, option, value)
     assert "16" in refused(*whole, EMBEDDED_GGUF)  # LoRA's rank, of a GGUF file
     assert "config.json" in refused(*whole, tmp_path)
+    assert starts.FETCH in refused(*whole, "Qwen/Qwen2.5-0.5B")  # a name of the hub is no GGUF file
+    assert starts.FETCH in refused(*small, tmp_path / "none.gguf")
     assert str(data) in refused(*small, data)
     assert str(tmp_path / "none") in refused("--model", folder, "--data", tmp_path / "none", "--out", out)
     assert starts.CONFIG in refused(*whole, folder, "--adapter", tmp_path)
