@@ -67,6 +67,15 @@ def revision() -> str:
     return hosting().REVISION if _value("REVISION") else ""
 
 
+def unused_revision(commit: str | None) -> str:
+    """Return REVISION if it has no effect on a run, else "". `commit` is the commit of the weights that the run's
+    server loaded, or None if they were not fetched here. Raises UserError if a setting is invalid."""
+    if _value("FLEET"):  # the servers of a Slurm job have read REVISION
+        return ""
+    is_fetched = bool(commit) or hub_model(model()) is not None
+    return "" if is_fetched and not base_url() else revision()
+
+
 def is_ours(url: str) -> bool:
     """Return whether `url` has a loopback address, the address BIND, or 0.0.0.0 or [::], which servers print as theirs.
     These addresses are on this machine and need no proxy."""

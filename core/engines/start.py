@@ -130,7 +130,8 @@ def _at(url: str, why: str, model: str, key: Key, card: Card, names: str) -> Ser
     through = f", through the proxy {cards.origin(proxy)}" if proxy else ""
     if server := awaited(lambda: probe(url, why, model, key, card), f"at {url}{through}"):
         return server
-    raise UserError(f"no server answers at {url} ({client.why_not(url)}{through}). Correct or unset {names}")
+    remedy = f"Start that server, check the network, or correct or unset {names}"
+    raise UserError(f"no server answers at {url} ({client.why_not(url)}{through}). {remedy}")
 
 
 def awaited(ask: Callable[[], Server | None], where: str) -> Server | None:

@@ -302,6 +302,8 @@ def _opening(
         ("engine", server.choice),
         ("plan", f"{bound} {each:,} completion{'s' * (each != 1)} per {per} in all{without}"),
     ]
+    if unused := environment.unused_revision(server.revision):
+        rows.append(("revision", f"{unused} (REVISION) has no effect. Only runs that fetch a model of the hub use it"))
     if server.card.effort and not server.card.name:
         rows.append(("effort", f"{server.card.effort} (EFFORT). A chat template that does not know it ignores it"))
     if about := framing.of(config, server.card, chosen.problems).about:

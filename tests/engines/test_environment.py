@@ -26,6 +26,29 @@ def test_settings_are_read_at_each_use(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
+    ("settings", "commit", "has_effect"),
+    [
+        ({"MODEL": "Qwen/Qwen3-0.6B"}, "0" * 40, True),
+        ({"MODEL": "Qwen/Qwen3-0.6B-GGUF"}, None, True),  # llama.cpp identifies the file by its hash
+        ({}, "0" * 40, True),  # QED-Nano
+        ({}, None, False),  # the embedded model
+        ({"MODEL": "mine.gguf"}, None, False),
+        ({"MODEL": "openai:gpt-5"}, None, False),
+        ({"MODEL": "Qwen/Qwen3-0.6B", "BASE_URL": "http://127.0.0.1:9/v1"}, "0" * 40, False),
+        ({"BASE_URL": "http://127.0.0.1:9/v1", "FLEET": "servers"}, None, True),
+    ],
+)
+def test_a_revision_without_effect_is_known(
+    settings: dict[str, str], commit: str | None, has_effect: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    assert environment.unused_revision(commit) == ""
+    monkeypatch.setenv("REVISION", "step-100")
+    assert environment.unused_revision(commit) == ("" if has_effect else "step-100")
+
+
+@pytest.mark.parametrize(
     ("name", "value"),
     [
         *(("PORT", value) for value in ("http", "0", "65536")),
