@@ -43,7 +43,8 @@ class FormConstants(StarConstants):
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="check_traces.sh", description=ABOUT)
     parser.add_argument("file", type=Path, metavar="FILE", help=f"JSON lines with the solution in {' or '.join(TEXTS)}")
-    parser.add_argument("settings", nargs="*", metavar="NAME=value", help="the form (default: MIN_STEPS=2 MAX_STEPS=8)")
+    help_text = "the form (default: MIN_STEPS=2 MAX_STEPS=8)"
+    parser.add_argument("settings", nargs="*", default=[], metavar="NAME=value", help=help_text)
     parser.add_argument("--kept", type=Path, metavar="OUT", help="write the kept rows to this new file")
     with command():
         args = parser.parse_args(argv)

@@ -90,6 +90,8 @@ def source_of(name: str, config: GradeConstants) -> Source:
     folder, is_qed = results_dir(), config.SHAPE == QED
     if name.endswith(".jsonl"):
         return lines.source(Path(name).expanduser(), folder / "journal", is_qed)
+    if Path(name).suffix in (".csv", ".parquet"):
+        raise UserError(f"{name} can't be graded. Convert it to a .jsonl file, with a proof in each line")
     if compared := comparison([name], folder):
         if is_qed:
             raise UserError(f"SHAPE=qed writes one file, but {name} is a comparison. Name results or FILE.jsonl")

@@ -87,3 +87,8 @@ def test_bad_input_is_one_line_and_status_2(
     path.write_text(content)
     assert named in refused(capsys, str(path), *(each.format(folder=tmp_path) for each in more), main=main)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_without_arguments_only_the_file_is_required(capsys: pytest.CaptureFixture[str]) -> None:
+    error = refused(capsys, main=main)
+    assert "FILE" in error and "NAME=value" not in error

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from core.base.errors import UserError
+from labs.proofs.grade.cli import GradeConstants, source_of
 from labs.proofs.rubric import GENERAL
 from tests.fakes.grader import GradingServer, points_of
 from tests.labs.proofs.conftest import FRAGMENTS, Card, Desk, begun, read, rows, run, wait_for_lines, written
@@ -155,3 +157,9 @@ def test_a_foreign_file_is_left_alone(desk: Desk, name: str) -> None:
     status, _, err = desk.ask(name, [row | {"solution": "So."} for row in rows(1)])
     assert status == 2 and desk.out(name).name in err and desk.grader.asked == 0
     assert json.loads(desk.out(name).read_text()) == {"mine": 1}
+
+
+@pytest.mark.parametrize("name", ["proofs.parquet", "proofs.csv"])
+def test_tables_are_refused_with_the_format_to_use(name: str) -> None:
+    with pytest.raises(UserError, match=r"\.jsonl"):
+        source_of(name, GradeConstants())
