@@ -231,7 +231,7 @@ def steps_table(document: dict[str, Any]) -> Table:
     add_count("forced", "truncated completions that were forced to answer", is_on_page=True)
     add_count("elicited", "answers of replies that ended without one (ELICIT=1)", has("elicited"))
     add_count("unread", "replies without a readable answer", answers)
-    add_count("doubtful", "answers that were read with doubt")
+    add_count("doubtful", "answers whose reading or verdict is in doubt")
     add_count("failed", "completions without a reply")
     add_count("undecided", "answers without a verdict in time, counted as wrong", has("undecided"))
     has_fewer = any(step["problems"] != most for step in steps)
