@@ -9,6 +9,9 @@ from core.base.files import storable
 from core.problems.columns import GRADED_BY, listed, names_in, plain, text_of, understood
 from core.types import ANSWERS, MAX_ANSWER_CHARS, PROOF, PROOFS, Problem
 
+ALPACA = {"instruction", "input", "output"}  # the fields of a row to train on
+ALPACAS = ". Only DATA of 21_star reads such rows. For other runs, give problem and answer"
+
 
 def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -> tuple[Problem, ...]:
     """Build problems from (place, row) pairs. Raises UserError for an invalid row, or if there are no rows.
@@ -31,7 +34,7 @@ def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -
         if not isinstance(statement, str) or not _is_text(statement):
             raise UserError(
                 f"{where} needs {listed('problem')}, a non-empty text without lone surrogates (\\ud800 to \\udfff). "
-                f"Its fields: {names_in(columns, 8)}"
+                f"Its fields: {names_in(columns, 8)}{ALPACAS if ALPACA <= columns.keys() else ''}"
             )
         is_answered = row.get("answer") is not None
         is_proof = any(text_of(row.get(name)) for name in GRADED_BY) or (wanted == PROOFS and not is_answered)

@@ -11,7 +11,7 @@ import pytest
 from core.base.errors import UserError
 from core.base.files import DATA
 from core.problems import sets
-from core.problems.check import check
+from core.problems.check import ALPACAS, check
 from core.types import EITHER, PROOFS, Problem
 from scripts import make_words
 from scripts.embedded import make_sums, sums
@@ -115,6 +115,7 @@ def test_the_set_chooses_how_its_answers_are_judged(rows: list[dict[str, Any]], 
         ([], ""),
         ([3], "problem 1 "),
         ([{"answer": 1}], 'problem 1 needs "problem"'),
+        ([{"instruction": "Solve.", "input": "1+1?", "output": "Final: 2"}], ALPACAS),
         ([{"problem": "x", "answer": None}], 'needs "answer"'),
         ('[{"problem": "x", "answer": NaN}]', "NaN"),
         ([{"problem": "x", "answer": "9" * 1001}], "problem 1 "),
