@@ -34,7 +34,7 @@ def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -
         if not isinstance(statement, str) or not _is_text(statement):
             raise UserError(
                 f"{where} needs {listed('problem')}, a non-empty text without lone surrogates (\\ud800 to \\udfff). "
-                f"Its fields: {names_in(columns, 8)}{ALPACAS if ALPACA <= columns.keys() else ''}"
+                f"Its fields: {names_in(columns, 8)}{ALPACAS if columns.keys() >= ALPACA else ''}"
             )
         is_answered = row.get("answer") is not None
         is_proof = any(text_of(row.get(name)) for name in GRADED_BY) or (wanted == PROOFS and not is_answered)
