@@ -25,13 +25,19 @@ def probe(base_url: str, why: str, model: str = "", key: Key = NO_KEY, card: Car
     address, query = _checked(base_url, card)
     if urls := environment.fleet(address):
         return _gateway(address, urls, why, model, key, card)
-    listed = client.find(cards.with_query(f"{address}/models", query), key)
+    url = cards.with_query(f"{address}/models", query)
+    listed = client.find(url, key)
     if listed is None:
         return None
     entries = [about for about in client.objects(listed, "data") if isinstance(about.get("id"), str)]
     models = {about["id"]: about for about in entries if 0 < len(about["id"]) <= LONGEST}
     if not (models or model) and is_empty(listed):
         raise Loading(address, NO_MODELS)
+    if not (models or model):
+        how = _how_to_choose(card)
+        raise UserError(
+            f"the server at {address} lists no models ({client.why_unlisted(url, key)}). Check the address. {how}"
+        )
     name = _chosen(model, models, address, card)
     about = models.get(name, {})
     dialect = dialect_of(about)
@@ -84,19 +90,20 @@ def _checked(base_url: str, card: Card) -> tuple[str, dict[str, str]]:
     return address if is_whole else f"{address}/v1", query
 
 
+def _how_to_choose(card: Card) -> str:
+    how = f"MODEL={card.name}:NAME" if card.name else "MODEL=NAME"
+    return f"Choose a model with {how} (for a grader: GRADER_{how})"
+
+
 def _chosen(wanted: str, models: Mapping[str, Any], address: str, card: Card) -> str:
     """Return the name of the model to use: `wanted`, or the one that fits. Raises UserError if none or several fit."""
-    how = f"MODEL={card.name}:NAME" if card.name else "MODEL=NAME"
-    how = f"Choose a model with {how} (for a grader: GRADER_{how})"
-    if not models and not wanted:
-        raise UserError(f"the server at {address} lists no models. {how}")
     if wanted in models or (wanted and (not models or card.name)):  # a provider's list may lack the model
         return wanted
     ours = [name for name in models if not wanted or (digest_in(name) and name.partition("@")[0] == wanted)]
     if len(ours) == 1:
         return ours[0]
     wrong = f"has no model {wanted!r:.200}" if wanted else "has several models"
-    raise UserError(f"the server at {address} {wrong}. {how}. It lists: {', '.join(list(models)[:8])}")
+    raise UserError(f"the server at {address} {wrong}. {_how_to_choose(card)}. It lists: {', '.join(list(models)[:8])}")
 
 
 def _gateway(address: str, urls: set[str], why: str, model: str, key: Key, card: Card) -> Server | None:

@@ -109,6 +109,19 @@ def why_not(url: str) -> str:
     return "it answers now"
 
 
+def why_unlisted(url: str, key: Key) -> str:
+    """Return the reason why `url` returned no list of models, in a few words."""
+    try:
+        send(url, key)
+    except urllib.error.HTTPError as error:
+        return one_line(f"it answers {error.code} {error.reason}", 120)
+    except NoHttp:
+        return "its answer is not HTTP"
+    except OSError:
+        return "it does not answer"
+    return "its answer names none"
+
+
 def page_of(server: Server, name: str, body: Any = None) -> dict[str, Any]:
     """Return the JSON object of the optional endpoint `name` of a `server`, or {} if it does not answer with one.
     A silent server is asked twice, because a missing answer would change the keys of the journal. Raises Loading if the

@@ -136,6 +136,23 @@ def test_llamacpp_that_lists_its_model_early_is_waited_for(monkeypatch: pytest.M
             assert found.key_fields == {"kind": "llama.cpp", "weights": "/models/big.gguf"}
 
 
+@pytest.mark.parametrize(
+    ("listed", "words"),
+    [
+        (answer(500, {"error": "internal"}), "500"),
+        (answer(404, {"detail": "Not Found"}), "404"),
+        (answer(200, {"object": "page"}), "models"),
+    ],
+)
+def test_an_address_without_a_list_of_models_is_shown_with_its_answer(
+    listed: Answer, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(Slow(listed, 9)) as elsewhere:
+        monkeypatch.setenv("BASE_URL", elsewhere.url)
+        with pytest.raises(UserError, match=f"{words}.*MODEL=NAME"), start.serving():
+            pass
+
+
 @pytest.mark.parametrize("by", ["PORT", "BASE_URL"])
 def test_a_server_that_never_gets_ready_is_an_error(
     by: str, no_embedded: None, monkeypatch: pytest.MonkeyPatch
