@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from core.base import terminal
@@ -23,7 +24,7 @@ from core.generate.budget import Budget, Hold, Over
 from core.generate.journal import Journal, content_key
 from core.generate.queue import Slots
 from core.generate.reply import UNKNOWN_MODEL, Denied, Failure, Refused, Reply
-from core.generate.retry import PROMPTS_NEVER, Asker
+from core.generate.retry import PROMPTS_DENIED, PROMPTS_NEVER, Asker
 from core.types import CHARACTERS, CUT, ELICITED_ANSWER, TOOL_CALL, Completion, Messages, Sampling, end_of, opening_for
 
 POLL_SECONDS = 0.05
@@ -67,6 +68,7 @@ class Generator:
         self._refused: set[str] = set()  # prompts that were refused for a reason that may concern all requests
         self._undecided = 0  # requests that wait until it is known whether the server refuses all (see _refuses_all)
         self.asker = Asker(server, timeout, stall, say)
+        self.asker.denies_all = partial(self._refuses_all, is_denial=True)
 
     async def __aenter__(self) -> "Generator":
         from core.generate.wire import Wire  # slow to import
@@ -343,16 +345,19 @@ class Generator:
             return f"context overflow: {error}"
         return f"filtered: {error}" if error.is_filtered else error.words
 
-    async def _refuses_all(self, messages: Messages) -> bool:
+    async def _refuses_all(self, messages: Messages, is_denial: bool = False) -> bool:
         """Return whether the server seems to refuse all requests, now that it has refused `messages`. This is known
-        after a usable reply, or the refusal of a second prompt. Until then, wait for the requests in progress."""
+        after a usable reply, or the refusal of a second prompt (of PROMPTS_DENIED, if the key or the model is refused).
+        Until then, wait for the requests in progress."""
         self._refused.add(content_key(list(messages)))
         self._undecided += 1
+        enough = PROMPTS_DENIED if is_denial else PROMPTS_NEVER
         try:
-            while self.asker.usable_at is None and len(self._refused) < PROMPTS_NEVER:
+            while self.asker.usable_at is None and len(self._refused) < enough:
                 unpaid = self._budget.waiting if self._budget else 0  # they wait for the money of this request
                 if self._slots.held - unpaid <= self._undecided:  # no other request is in progress
-                    return not (self._slots.waiting or unpaid)
+                    is_shared = is_denial and self._undecided > 1
+                    return is_shared or not (self._slots.waiting or unpaid)
                 await asyncio.sleep(POLL_SECONDS)
             return self.asker.usable_at is None
         finally:

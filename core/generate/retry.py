@@ -3,7 +3,8 @@
 A temporary failure is retried, usually for about two minutes. The run ends if the server is unreachable for that long.
 It also ends if a request fails for good after ten minutes without a usable reply, or sooner if there never was one. If
 other prompts still succeed, a failed prompt does not end the run. After a usable reply, a refused key or model is
-temporary too, unless several prompts meet it. A rate limit pauses all requests.
+temporary too, unless several prompts meet it. Before, it ends the run once no request in progress may still succeed.
+A rate limit pauses all requests.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from core.generate.budget import Hold, Over
 from core.generate.journal import content_key
 from core.generate.rates import Rates
 from core.generate.reply import THROTTLED, Denied, Failure, Lost, Overtime, Refused, Reply, Stalled, is_cut
+from core.types import Messages
 
 if TYPE_CHECKING:
     from core.generate.wire import Wire
@@ -45,7 +47,8 @@ class Asker:
 
     def __init__(self, server: Server, timeout: float, stall: float, say: Callable[[str], None]) -> None:
         self.server, self._timeout, self._stall, self._say = server, timeout, stall, say
-        self.wire: Wire  # set by the generator
+        self.wire: Wire  # the generator sets this attribute and the next one
+        self.denies_all: Callable[[Messages], Awaitable[bool]]
         self._rates = Rates(_pause_for)
         self._again: dict[object, str] = {}  # request that is being retried -> its last failure, newest last
         self._away: float | None = None  # the time (monotonic, like all times here) since which no connection succeeds
@@ -91,7 +94,7 @@ class Asker:
                     return reply
                 except Failure as failure:
                     self._heard(failure)
-                    is_odd = isinstance(failure, Denied) and not self._is_denied_again(body)
+                    is_odd = isinstance(failure, Denied) and not await self._is_denied_again(body)
                     if not (failure.may_pass or is_odd):
                         raise
                     if self._is_throttled(failure) and time.monotonic() - began < THROTTLED_SECONDS:
@@ -108,9 +111,12 @@ class Asker:
         finally:
             self._again.pop(mine, None)
 
-    def _is_denied_again(self, body: dict[str, Any]) -> bool:
-        """Return whether another try of a denied request is in vain, because the server denies it or all requests."""
-        return self.is_denied or content_key(body["messages"]) in self._denied
+    async def _is_denied_again(self, body: dict[str, Any]) -> bool:
+        """Return whether another try of a denied request is in vain, because the server denies it or all requests.
+        Before the first usable reply, this is known once the other requests in progress have ended."""
+        if self.usable_at is None and await self.denies_all(body["messages"]):
+            return True
+        return len(self._denied) >= PROMPTS_DENIED or content_key(body["messages"]) in self._denied
 
     async def _sent(self, body: dict[str, Any], patience: float) -> Reply:
         """Wait until the rate limit allows a request, then send it. Raises Failure, and Elsewhere for a redirect."""

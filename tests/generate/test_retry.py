@@ -189,6 +189,40 @@ def test_an_odd_denial_among_replies_is_retried(moody: Moody, tmp_path: Path, st
 
 @pytest.mark.usefixtures("hurried")
 @pytest.mark.parametrize("status", DENIALS)
+@pytest.mark.parametrize("odd", [{0}, {3}, {0, 1}])
+def test_a_denial_before_the_first_reply_waits_for_the_others(
+    moody: Moody, tmp_path: Path, status: int, odd: set[int]
+) -> None:
+    """Deny a request while the other requests are in progress."""
+
+    def choose(n: int, prompt: str) -> Answer:
+        if n in odd:
+            return DENIALS[status]
+        time.sleep(0.3)
+        return good(prompt)
+
+    moody.choose = choose
+    got = ask_each(moody.url, tmp_path, [f"prompt {n}" for n in range(6)], 6)
+    assert all(one.error is None for one in got) and len(moody.prompts) == 6 + len(odd)
+
+
+@pytest.mark.parametrize("status", DENIALS)
+@pytest.mark.parametrize("limit", [1, 4, 16])
+def test_a_server_that_denies_all_requests_gets_few_of_them(
+    moody: Moody, tmp_path: Path, status: int, limit: int
+) -> None:
+    moody.choose = lambda n, prompt: DENIALS[status]
+    with pytest.raises(UserError, match=moody.url):
+        ask_each(moody.url, tmp_path, [f"prompt {n}" for n in range(40)], limit)
+    assert len(moody.prompts) <= limit + Denied.tries
+    moody.prompts.clear()
+    with pytest.raises(UserError, match=moody.url):
+        ask_each(moody.url, tmp_path, ["alone"] * 40, limit)
+    assert len(moody.prompts) <= limit + Denied.tries
+
+
+@pytest.mark.usefixtures("hurried")
+@pytest.mark.parametrize("status", DENIALS)
 def test_a_prompt_that_is_always_denied_is_one_failure(moody: Moody, tmp_path: Path, status: int) -> None:
     moody.choose = lambda n, prompt: DENIALS[status] if prompt == "bad" else good(prompt)
     got = ask_each(moody.url, tmp_path, ["a", "bad", "bad", *"bcde"], 1)
