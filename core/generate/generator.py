@@ -6,6 +6,7 @@ finished work: the journal contains no failures, so the next run requests them a
 """
 
 import asyncio
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -33,7 +34,8 @@ KEY_VERSION = 3  # raise it if the meaning of a journaled completion or a defaul
 REASON = 100  # the journal keeps so many characters of the reason why an answer was not forced, or a wait failed
 # A reply with more tokens left than this and than a tenth of its cap was not truncated by the cap.
 FEW_LEFT = 16
-ENDINGS = tuple(".!?…。！？．」』”\"'*`}]$>|")  # the last characters of a reply that does not stop in mid-sentence
+# The end of a reply that does not stop in mid-sentence: punctuation, a box, or the end of a code block or a tag
+_ENDED = re.compile(r"""(?:[.!?…。！？．」』”]["'*`)\]}$]*|\\boxed\{.*[}\])$*]|```|\|>|</\w+>)$""")
 NEW_TURN = "the server began a new message instead of continuing the opened answer"
 UNKNOWN = "it is unknown whether this server can continue a message (if it can, set continues = true in its card)"
 
@@ -382,7 +384,10 @@ def _with_end(reply: Reply, sampling: Sampling) -> Reply:
     has_ended = reply.finish_reason == TOOL_CALL or bool(end_of(reply.finish_reason))
     if has_ended or not is_at_cap or sampling.stop or sampling.sum_logprobs:
         return reply
-    return reply if reply.content.rstrip().endswith(ENDINGS) else replace(reply, finish_reason=CUT)
+    last_line = reply.content.rstrip().rpartition("\n")[2]
+    is_open = last_line.count("{") > last_line.count("}")
+    is_whole = not is_open and _ENDED.search(last_line) is not None
+    return reply if is_whole else replace(reply, finish_reason=CUT)
 
 
 def _context_of(reply: Reply, sampling: Sampling) -> int:
