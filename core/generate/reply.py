@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from core.base.errors import one_line
@@ -34,8 +35,10 @@ _OVERFLOW = re.compile(
     r"""
     context[ _-]*(?:length|window|size|limit|overflow) | \bn_ctx\b | \bsession_len\b
     | max_(?:model|seq|input|prompt)_len | \bmax_num_tokens\b | max_position_embeddings
-    | max(?:imum)?[ ](?:prompt|input|sequence|model|message)[ ](?:length|tokens)
-    | (?:prompt|inputs?|messages?|conversation|request(?:[ ]body)?)\b .{0,80}? \btoo[ ](?:long|large|big|many[ ]tokens)
+    | max(?:imum)?[ ](?:prompt|input|sequence|model|message)[ ](?:length|tokens|characters)
+    | max_?length | predefined[ ]maximum | max(?:imum)?[ ]length[ ](?:reached | of[ ].{0,20}?(?:question|prompt|input))
+    | (?:prompt|inputs?|messages?|conversation|text|request(?:[ ]body)?)(?![^\W_])
+      .{0,80}? (?:\b|_)too[ _](?:long|large|big|many[ _]tokens)
     | \btoo[ ]many[ ](?:\w+[ ])?tokens\b | (?<!output[ ])(?<!completion[ ])token[ ]limit\b | tokens_limit
     | prompt[ ]exceeds | range[ ]of[ ]input[ ]length | `inputs`[ ](?:tokens|must[ ]have)
     | (?:input|prompt|message|total|requested|request|sequence)s?[ ]?(?:token|length)s?\b .{0,80}?
@@ -43,6 +46,11 @@ _OVERFLOW = re.compile(
     | (?:input|prompt|message|request|conversation)s?\b .{0,60}? \d[ ]tokens\b .{0,60}?
       (?:exceed|longer|larger|greater|more[ ]than|supports[ ]|limit|maximum)
     | number[ ]of[ ](?:\w+[ ])?tokens .{0,60}? (?:exceed|larger|greater|more[ ]than)
+    | (?:input|prompt|message|request|conversation)s?\b (?:(?!output|completion|max_).){0,60}?
+      (?:exceed|(?:longer|larger|greater|more)[ ]than) (?:(?!output|completion|max_).){0,40}? \btokens?\b
+    | \d[ ]tokens\b .{0,40}? \ballows[ ]only | tokens_exceeded | string_above_max
+    | tokens[ ]in[ ]the[ ](?:prompt|messages?|input) | (?:prompt|inputs?)\W{1,3}(?:and\W+|plus\W+)?max_(?:new_)?tokens
+    | \bfit\b .{0,20}? \bcontext\b | 上下文 | (?:输入|提示|prompt) .{0,20}? (?:过长|超)
     | exceeds?[ ]the[ ](?:model|maximum)\S*[ ] .{0,40}? (?:input|prompt|number[ ]of|sequence|total)[ ](?:token|length)
     | (?:reduce|shorten)[ ](?:the[ ]length[ ]of[ ])?(?:the|your|either)[ ](?:messages?|input|prompt|one)
     """,
@@ -197,7 +205,7 @@ class _Draft:
         self.finish: Any = None
         self.pieces: defaultdict[str, list[str]] = defaultdict(list)
         self.tokens: list[Any] = []  # each with its log-probability
-        self.has_deltas = self.calls_tool = False
+        self.has_deltas = self.has_messages = self.calls_tool = False
 
     def add(self, found: dict[str, Any], is_chunk: bool) -> None:
         """Add a whole chat completion or a chunk of a stream. Raises Malformed."""
@@ -220,14 +228,21 @@ class _Draft:
         A `message` after deltas repeats the whole message, so it is ignored."""
         self.has_deltas = self.has_deltas or bool(choice.get("delta"))
         part = choice.get("delta") if self.has_deltas else choice.get("message")
+        self.has_messages = not self.has_deltas
         return part or {}
+
+    def _joined(self, pieces: Sequence[str]) -> str:
+        """Return the text in the `pieces` of a field. Some servers repeat the text so far in the next `message`."""
+        repeats = all(after.startswith(before) for before, after in pairwise(pieces))
+        is_whole = self.has_messages and repeats and len(pieces[-1]) > len(pieces[0])
+        return pieces[-1] if is_whole else "".join(pieces)
 
     def reply(self) -> Reply:
         """Return the whole reply. Raises Malformed if it is incomplete."""
         finish = _text(self.finish)
         if not finish or end_of(finish) == BROKEN:  # the beginning of a reply must not count as a whole reply
             raise Malformed(f"the reply is incomplete (finish_reason {finish or None})")
-        texts = {name: storable("".join(pieces)) for name, pieces in self.pieces.items()}
+        texts = {name: storable(self._joined(pieces)) for name, pieces in self.pieces.items()}
         content, refusal = texts.get("content", ""), texts.get("refusal", "")
         reasoning = texts.get("reasoning_content") or texts.get("reasoning", "")
         if refusal:

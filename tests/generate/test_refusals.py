@@ -81,6 +81,20 @@ OVERFLOWS: dict[str, str] = {
     "Transformers": "Input is too long for this model, shorten your input",
     "a count": "The prompt has 9,012 tokens, which is more than the limit of 8,192 tokens",
     "a code alone": "context_length_exceeded",
+    "Perplexity": "The total number of tokens in the prompt and the max_tokens must be less than or equal to 4096",
+    "Databricks": "Error: the prompt and max_tokens exceed the model limit: 9000 + 100 > 8192",
+    "Qianfan": "the max input characters is 20000",
+    "Bedrock, characters": "Malformed input request: expected maxLength: 300000, actual: 400000, please reformat your "
+    "input and try again.",
+    "ONNX": "input_ids size (9000) exceeds max_length (4096)",
+    "FastFlowLM": "Max length reached!",
+    "Transformers, cap": "This call will exceed the model's predefined maximum length (4096)",
+    "LoRAX": "Input is longer than the maximum of 4096 tokens",
+    "a message": "Message exceeds max tokens (8192)",
+    "a text": "The text is too long for the model (9000 tokens, maximum 8192)",
+    "an allowance": "Your prompt contains 9000 tokens but this model allows only 8192",
+    "another code alone": "prompt_too_long",
+    "a fit": "The prompt does not fit into the model's context (9000 > 8192)",
 }
 OTHERS: dict[str, tuple[int, Any]] = {
     "Groq's limit per minute": (
@@ -113,6 +127,8 @@ OTHERS: dict[str, tuple[int, Any]] = {
         "max_tokens is too large: 100000. This model supports at most 16384 completion tokens.",
     ),
     "the limit of the output": (400, "max_tokens exceeds the output token limit of this model (8192)"),
+    "a cap in a request": (400, "Invalid request: max_tokens exceeds the maximum of 8192 output tokens"),
+    "a cap of new tokens": (400, "The request exceeds the maximum of 8192 completion tokens"),
     "a message without text": (400, "message text must be a string"),
     "an unknown field": (400, "Unrecognized request argument supplied: min_p"),
     "a bad value": (400, "top_k must be -1 (disable), or at least 1, got 0."),
@@ -136,6 +152,11 @@ def test_a_prompt_that_exceeds_the_context_is_recognised(server: str, form: str)
     for status in (400, 413, 422):
         found = refusal(status, body, {})
         assert found.is_overflow and found.is_of_its_prompt and not found.may_pass
+
+
+@pytest.mark.parametrize("words", ["Prompt 超长", "输入长度超过限制", "上下文长度超过模型限制"])
+def test_a_chinese_message_of_an_overflow_is_recognised(words: str) -> None:
+    assert refusal(400, {"error": {"code": "1261", "message": words}}, {}).is_overflow
 
 
 @pytest.mark.parametrize("kind", OTHERS)

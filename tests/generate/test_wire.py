@@ -73,6 +73,10 @@ STREAMS = {
     "a whole message at the end": events(
         [CHUNKS[0], {"choices": [CHUNKS[1]["choices"][0] | CHAT["choices"][0]]}, CHUNKS[2]]
     ),
+    "messages that repeat the text so far": events(
+        [{"choices": [{"index": 0, "message": {"content": text}}]} for text in ("forty", "forty-", "forty-two")]
+        + [{"choices": [{"index": 0, "message": {}, "finish_reason": "stop"}]}, CHUNKS[2]]
+    ),
     "data after its end": events(CHUNKS) + events([CHUNKS[0], {"error": {"message": "late", "code": 500}}]),
 }
 
