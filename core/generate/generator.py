@@ -95,6 +95,10 @@ class Generator:
             return f"{self._budget.waiting} requests waiting for budget (MAX_DOLLARS)"
         return self.asker.trouble
 
+    def reopen(self) -> None:
+        """Send requests again after used-up quota or budget has ended the work of other requests."""
+        self._slots.reopen()
+
     def key(self, messages: Messages, seed: int, sampling: Sampling) -> str:
         """Return a request's journal key. Unsent fields and default values are omitted, so new fields change no key."""
         unsent = self.server.card.never

@@ -11,7 +11,7 @@ from core.generate.budget import Over
 
 class Slots:
     """A semaphore of `limit` slots, like asyncio.Semaphore, but its waiters have priorities. After an Over in a slot,
-    no more slots are handed out, and waiting requests stay until they are cancelled."""
+    no more slots are handed out until `reopen`, and waiting requests stay until they are cancelled."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -67,3 +67,13 @@ class Slots:
         """Wait until all slots are released, after an Over."""
         if self.held:
             await self._empty.wait()
+
+    def reopen(self) -> None:
+        """Hand out slots again after an Over, for requests that do not belong to the work that it ended."""
+        self.is_closed = False
+        self._empty.clear()
+        while self._free and self._waiting:
+            *_, turn = heappop(self._waiting)
+            if not turn.done():
+                self._free -= 1
+                turn.set_result(None)

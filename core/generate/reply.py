@@ -58,7 +58,7 @@ _OVERFLOW = re.compile(
 )
 # Limits per time and limits of files are not the model's context.
 _RATE = re.compile(r"rate[ _-]?limit|\bper[ -](?:sec|min|hour|day|month)|\btp[mdh]\b|quota|throttl")
-_FILE = re.compile(r"\b(?:image|photo|audio|video|file|pdf|attachment|payload|upload)")
+_FILE = re.compile(r"\b(?:image|photo|audio|video|file|pdf|attachment|payload|entity|upload)")
 _TOO_LARGE = re.compile(r"\btoo[ _](?:large|long|big)\b")
 _ECHOED = ("input", "messages", "body", "request")  # fields in which a validator repeats the request
 _SEARCHED = 4096  # characters of an error in which these words are searched

@@ -27,6 +27,7 @@ from core.constants import OF_RUNS, rules
 from core.engines import environment
 from core.engines.server import Server, is_local
 from core.engines.start import serving
+from core.generate.budget import Over
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.grading.judge import stopping_judge
@@ -132,8 +133,14 @@ class Endpoint:
         print(f"request {number}: {asked.offer.name} {own(asked.config)}, {about}", flush=True)
         job.add_done_callback(lambda job: print(f"request {number}: {_ended(job, began)}", flush=True))
         self.jobs.add(job)
-        job.add_done_callback(self.jobs.discard)
+        job.add_done_callback(self._finished)
         return job
+
+    def _finished(self, job: Job) -> None:
+        """Forget a job. If quota ended it, other clients' requests are still sent, because it may be there again."""
+        self.jobs.discard(job)
+        if not job.cancelled() and isinstance(job.exception(), Over):
+            self.generator.reopen()
 
     def _whole(self, asked: ChatRequest, solved: Solved) -> Response:
         text, reason = solved.content(asked.stop)

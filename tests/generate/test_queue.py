@@ -91,3 +91,27 @@ def test_after_an_over_no_slot_is_handed_out_and_the_queue_is_waited_for_until_i
         return seen
 
     assert asyncio.run(play()) == ["a", "b", "b ended"]
+
+
+def test_a_queue_that_is_opened_again_serves_the_requests_that_wait() -> None:
+    async def served() -> list[str]:
+        slots, got = Slots(1), list[str]()
+
+        async def work(name: str) -> None:
+            async with slots.slot():
+                got.append(name)
+                await asyncio.sleep(0)
+                if name == "unpaid":
+                    raise Over("no credit")
+
+        tasks = [asyncio.create_task(work(name)) for name in ("unpaid", "cancelled", "a", "b")]
+        await turns(5)
+        assert slots.is_closed and got == ["unpaid"]
+        tasks[1].cancel()
+        slots.reopen()
+        await asyncio.wait(tasks)
+        await slots.empty()
+        assert not slots.held and isinstance(tasks[0].exception(), Over)
+        return got
+
+    assert asyncio.run(served()) == ["unpaid", "a", "b"]

@@ -117,6 +117,7 @@ OTHERS: dict[str, tuple[int, Any]] = {
     "a context that costs more": (429, "Extra usage is required for long context requests."),
     "an image": (400, "messages.0.content.1: image exceeds 5 MB maximum: 9000000 bytes > 5242880 bytes"),
     "an input image": (400, "The input image is too large"),
+    "a proxy's limit": (413, "<html><head><title>413 Request Entity Too Large</title></head><body>nginx</body></html>"),
     "a file": (413, "The uploaded file is too large"),
     "the cap of the output": (
         400,

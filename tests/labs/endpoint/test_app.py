@@ -261,6 +261,22 @@ def test_a_lost_server_is_a_503_and_an_error_in_a_stream_and_leaves_nothing_runn
     assert raised_in_stream.value.code == "upstream_unavailable" and not running.work()
 
 
+@pytest.mark.parametrize("limit", [1, 8])
+def test_requests_after_used_up_credit_are_sent(
+    openai: Any, engine: Server, proxy: Proxy, start: Start, limit: int
+) -> None:
+    """Quota may be there again, and every request must get an answer."""
+    running = start(replace(engine, base_url=proxy.url), CONCURRENCY=limit, N=3, T=0)
+    unpaid = answer(402, {"error": {"message": "Payment required"}})
+    proxy.script = [unpaid] * 3
+    with pytest.raises(openai.InternalServerError, match="Payment required"):
+        running.ask()
+    proxy.script = []
+    with running.client() as client:
+        made = client.chat.completions.create(model=running.model, messages=ASKED, seed=2, timeout=60)
+    assert len(made.model_extra["rsa"]["population"]) == 3 and not running.work()
+
+
 def test_silence_is_filled_with_comments_and_long_answers_come_in_pieces(
     engine: Server, proxy: Proxy, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
