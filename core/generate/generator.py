@@ -32,8 +32,10 @@ POLL_SECONDS = 0.05
 STALL_SECONDS = 300.0  # by default, a try that receives no data for this long fails
 KEY_VERSION = 3  # raise it if the meaning of a journaled completion or a default of Sampling changes
 REASON = 100  # the journal keeps so many characters of the reason why an answer was not forced, or a wait failed
-# A reply with more tokens left than this and than a tenth of its cap was not truncated by the cap.
+# A reply with more tokens left than this and than a tenth of its cap was not truncated by the cap. A reply with fewer
+# tokens did not fill a context.
 FEW_LEFT = 16
+CONTEXTS = 1024  # tokens, of which a server's context is a multiple
 # The end of a reply that does not stop in mid-sentence: punctuation, a box, or the end of a code block or a tag
 _ENDED = re.compile(r"""(?:[.!?…。！？．」』”]["'*`)\]}$]*|\\boxed\{.*[}\])$*]|```|\|>|</\w+>)$""")
 NEW_TURN = "the server began a new message instead of continuing the opened answer"
@@ -341,8 +343,13 @@ class Generator:
         """Return the error to record for a refused request. Raises UserError if all requests seem to be refused."""
         address = self.server.base_url
         if isinstance(error, Denied) and self.asker.is_denied:
-            if error.status == UNKNOWN_MODEL:
+            if error.status == UNKNOWN_MODEL and "model" in str(error).lower():
                 raise UserError(f"the server at {address} has no model {self.server.model!r}: {error}")
+            if error.status == UNKNOWN_MODEL:
+                raise UserError(
+                    f"the server at {address} answers chat requests with 404 ({error}). Check the address, and whether "
+                    f"it serves chat completions of {self.server.model!r}"
+                )
             raise UserError(f"the server at {address} refuses the key. {self.server.key.remedy}")
         is_general = not (error.may_pass or error.is_of_its_prompt or isinstance(error, Denied))
         if is_general and await self._refuses_all(messages):
@@ -381,12 +388,15 @@ def _retagged(fields: dict[str, Any], tags: tuple[str, str]) -> dict[str, Any]:
 
 
 def _with_end(reply: Reply, sampling: Sampling) -> Reply:
-    """Return `reply` with the finish reason "length" if it used its whole token cap and stops in mid-sentence.
-    Some servers report "stop" in this case. A stop text or a tactic may end anywhere, so such replies are unchanged."""
-    _, _, written = reply.counted
+    """Return `reply` with the finish reason "length" if it stops in mid-sentence at its token cap or its context.
+    Some servers report "stop" in this case. A context of the usual size is full after a multiple of CONTEXTS tokens.
+    A stop text or a tactic may end anywhere, so such replies are unchanged."""
+    prompt, _, written = reply.counted
     is_at_cap = written is not None and written >= sampling.max_tokens > 1
+    total = (prompt or 0) + (written or 0)
+    is_at_context = bool(prompt) and (written or 0) > FEW_LEFT and total % CONTEXTS == 0
     has_ended = reply.finish_reason == TOOL_CALL or bool(end_of(reply.finish_reason))
-    if has_ended or not is_at_cap or sampling.stop or sampling.sum_logprobs:
+    if has_ended or not (is_at_cap or is_at_context) or sampling.stop or sampling.sum_logprobs:
         return reply
     last_line = reply.content.rstrip().rpartition("\n")[2]
     is_open = last_line.count("{") > last_line.count("}")

@@ -137,7 +137,7 @@ class Endpoint:
         return job
 
     def _finished(self, job: Job) -> None:
-        """Forget a job. If quota ended it, other clients' requests are still sent, because it may be there again."""
+        """Remove a finished job. If used-up quota ended it, send the requests of other clients."""
         self.jobs.discard(job)
         if not job.cancelled() and isinstance(job.exception(), Over):
             self.generator.reopen()

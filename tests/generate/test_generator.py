@@ -146,6 +146,7 @@ def test_waiting_in_the_queue_of_a_busy_server_is_no_stall(moody: Moody, tmp_pat
     [
         (answer(401, {"error": {"message": "bad key sk-secret"}}), "API_KEY"),
         (answer(404, {"error": {"message": "no such model"}}), "no such model"),
+        (answer(404, {"detail": "Not Found"}), "404.*Check the address"),
         (answer(400, {"error": {"message": "unknown parameter min_p"}}), "min_p.*never"),
         (answer(402, {"error": {"message": "insufficient credits"}}), "insufficient credits"),
     ],

@@ -208,16 +208,13 @@ def test_a_denial_before_the_first_reply_waits_for_the_others(
 
 @pytest.mark.parametrize("status", DENIALS)
 @pytest.mark.parametrize("limit", [1, 4, 16])
+@pytest.mark.parametrize("prompts", [[f"prompt {n}" for n in range(40)], ["alone"] * 40])
 def test_a_server_that_denies_all_requests_gets_few_of_them(
-    moody: Moody, tmp_path: Path, status: int, limit: int
+    moody: Moody, tmp_path: Path, status: int, limit: int, prompts: list[str]
 ) -> None:
     moody.choose = lambda n, prompt: DENIALS[status]
     with pytest.raises(UserError, match=moody.url):
-        ask_each(moody.url, tmp_path, [f"prompt {n}" for n in range(40)], limit)
-    assert len(moody.prompts) <= limit + Denied.tries
-    moody.prompts.clear()
-    with pytest.raises(UserError, match=moody.url):
-        ask_each(moody.url, tmp_path, ["alone"] * 40, limit)
+        ask_each(moody.url, tmp_path, prompts, limit)
     assert len(moody.prompts) <= limit + Denied.tries
 
 

@@ -196,6 +196,9 @@ ENDS: dict[str, tuple[int, int, str, str, str, int]] = {  # prompt, written, fin
     "a box at the cap": (193, 16384, "stop", "So $\\boxed{\\frac{6}{7}}$", "stop", 0),
     "a quotation at the cap": (193, 16384, "stop", "It is **42.**", "stop", 0),
     "an end at the cap": (193, 16384, "stop", "It is \\boxed{42}.", "stop", 0),
+    "the context, called a stop": (193, 3903, "stop", "so we multiply both", "length", 4096),
+    "an end at the context": (193, 3903, "stop", "It is \\boxed{42}.", "stop", 0),
+    "a reply at the context without counts": (0, 4096, "stop", "so we multiply both", "stop", 0),
     "an end before the cap": (193, 16383, "stop", "so we multiply both", "stop", 0),
     "a filter at the cap": (193, 16384, "content_filter", "so we", "content_filter", 0),
 }
