@@ -147,14 +147,18 @@ def is_priced(document: dict[str, Any]) -> bool:
 
 
 def final(document: dict[str, Any]) -> str:
-    """Summarise a run: "final: majority 88.3 [80.1, 94.0], +22.9 over step 0's vote, 175k tokens, 119 s"."""
+    """Summarise a run: "final: majority 88.3 [80.1, 94.0], +22.9 over step 0's vote, 175k tokens, 119 s".
+    If all completions of the last step failed, the accuracy is left out."""
     figures, runs = document["metrics"], runs_of(document)
     first, last = (figures["steps"][place]["majority_accuracy"] for place in (0, -1))
     name, before = (f"{POINTS}:", "step 0") if is_of_proofs(document) else ("majority", "step 0's vote")
+    is_lost = 0 < figures["steps"][-1]["completions"] == figures["steps"][-1]["failed"]
     parts = [f"final: {NOT_GRADED if is_ungraded(document) else f'{name} {interval(last)}'}"]
+    if is_lost:
+        parts = ["final: the last step has no reply"]
     if over := figures["steps"][-1].get("runs"):
         parts.append(f"over {runs} runs {over_runs(over['majority_accuracy'])}")
-    if len(figures["steps"]) > 1 and None not in (first["value"], last["value"]):
+    if len(figures["steps"]) > 1 and None not in (first["value"], last["value"]) and not is_lost:
         parts.append(f"{100 * (last['value'] - first['value']):+.1f} over {before}")
     tokens = figures["tokens"]["completion"]
     written = f"{spent(tokens, short)} tokens"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.report.table import Column, Table
-from core.report.tables import labels, steps_table
+from core.report.tables import final, labels, steps_table
 from tests.helpers import documents
 
 TABLE = Table(
@@ -51,6 +51,13 @@ def named(name: str, experiment: str, config: dict[str, Any]) -> Any:
 
 def rsa(name: str, **config: Any) -> Any:
     return named(name, "02_rsa_basic", {"N": 8, "K": 3, "SEED": 0} | config)
+
+
+@pytest.mark.parametrize(("failed", "is_shown"), [(0, True), (3, True), (4, False)])
+def test_a_last_step_without_a_reply_has_no_final_accuracy(failed: int, is_shown: bool) -> None:
+    steps = [documents.metrics_of_step(t, completions=4, failed=failed * t) for t in (0, 1)]
+    line = final(documents.document([documents.problem("1", [])], steps))
+    assert ("50.0" in line) == is_shown == ("+0.0" in line)
 
 
 def test_names_have_the_constants_that_differ() -> None:
