@@ -196,8 +196,7 @@ class Completion:
     @property
     def empty(self) -> bool:
         """True if the reply ended normally but contains no text."""
-        has_ended = not (self.error or self.truncated or self.filtered or self.only_calls)
-        return has_ended and not (self.thinking.strip() or self.text.strip())
+        return self._lacks_answer and not self.thinking.strip()
 
     @property
     def only_calls(self) -> bool:
@@ -207,8 +206,13 @@ class Completion:
     @property
     def only_thinks(self) -> bool:
         """True if the reply ended normally and contains thinking, but no answer."""
+        return self._lacks_answer and bool(self.thinking.strip())
+
+    @property
+    def _lacks_answer(self) -> bool:
+        """True if the reply ended normally, called no tool, and contains no answer."""
         has_ended = not (self.error or self.truncated or self.filtered or self.only_calls)
-        return has_ended and bool(self.thinking.strip()) and not self.text.strip()
+        return has_ended and not self.text.strip()
 
     @property
     def counted(self) -> tuple[int | None, int | None, int | None]:

@@ -128,7 +128,8 @@ def _split(content: str, reasoning: str | None, cut_while_thinking: bool = False
     """Split one turn, as `split_thinking` describes."""
     thinking = reasoning or ""
     start, end, stop = _ended(content)
-    head, answer = content[:start], content[end:stop]
+    head = content[:start]
+    answer = content[end:stop]
     opened = next(_real(_OPENING, head), None)
     if opened and not answer.strip():  # the answer precedes the thinking
         head, answer = head[opened.start() :], head[: opened.start()]

@@ -73,12 +73,14 @@ def next_turn(text: str, start: int, end: int) -> re.Match[str] | None:
 def parts_of(text: str) -> list[Part]:
     """Return the parts of a reply that are not blank, in order and in linear time."""
     parts = list[Part]()
-    start, is_after_token = 0, False
+    start = 0
+    is_after_token = False
     for mark in _NEXT.finditer(text):
         if not _BLANK.fullmatch(text, start, mark.start()):
             parts.append(Part(text[start : mark.start()], is_after_token))
             is_after_token = False
-        start, is_after_token = mark.end(), is_after_token or bool(mark["token"])
+        is_after_token = is_after_token or bool(mark["token"])
+        start = mark.end()
     if not _BLANK.fullmatch(text, start):
         parts.append(Part(text[start:], is_after_token))
     return parts

@@ -30,7 +30,8 @@ class Loading(UserError):
 
     def __init__(self, url: str, words: str, says_so: bool = False) -> None:
         super().__init__(f"the server at {url} is not ready ({words}). Wait until it has loaded its model")
-        self.words, self.says_so = words, says_so
+        self.words = words
+        self.says_so = says_so
 
 
 class NoHttp(ConnectionError):

@@ -267,11 +267,12 @@ def named(kind: str) -> Dialect:
 
 def engines() -> tuple[str, ...]:
     """Return the possible values of ENGINE. A run may attach to each of them, and starts some."""
-    return tuple(name for each in dialects() for name in each.names)
+    return tuple(name for dialect in dialects() for name in dialect.names)
 
 
 def dialect_of(about: Mapping[str, Any]) -> Dialect:
     """Return the dialect of the engine that owns a model, or else the dialect of unknown engines.
     `about` is the model's entry in the server's list."""
     owner = str(about.get("owned_by", "")).lower()
-    return next((each for each in dialects() if owner in each.names[:1]), named(Dialect.kind))
+    owners = (dialect for dialect in dialects() if owner in dialect.names[:1])
+    return next(owners, named(Dialect.kind))

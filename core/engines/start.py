@@ -374,7 +374,8 @@ def main(argv: list[str]) -> None:
     need, extra = Need.read(argv)
     signals.catch()
     with suppress(KeyboardInterrupt), ExitStack() as running:
-        ready, host = nothing, environment.hosting().BIND
+        ready = nothing
+        host = environment.hosting().BIND
         if _engine_here(environment.engine()):
             running.enter_context(holding.claimed(host, port))
         else:

@@ -151,11 +151,11 @@ class Refused(Failure):
         text, error = (body, _json(body)) if isinstance(body, str) else (json.dumps(body), body)
         super().__init__(one_line(_words(error) or text or f"Error code: {status}", LONGEST_WORDS))
         self.status, self._all, self.what = status, text.lower(), f"status {status}: "
-        self._told = " ".join(_texts(text if error is None else error))[:_SEARCHED].lower()
+        self._message = " ".join(_texts(text if error is None else error))[:_SEARCHED].lower()
         self.wait = _wait({name.lower(): value for name, value in headers.items()})
         self.is_free = not (is_within or status in PASSED_ON)
         is_too_large = "request too large" in self._all  # one request exceeds the limit of tokens per minute
-        is_for_good = is_too_large or OVERFLOW_CODE in self._told
+        is_for_good = is_too_large or OVERFLOW_CODE in self._message
         self.may_pass = (status >= 500 or status in PASSING) and not is_for_good
 
     @property
@@ -166,16 +166,16 @@ class Refused(Failure):
     @property
     def is_overflow(self) -> bool:
         """True if prompt and token cap do not fit the model's context. Rate limits and large images do not count."""
-        if OVERFLOW_CODE in self._told:
+        if OVERFLOW_CODE in self._message:
             return True
-        is_file = bool(_FILE.search(self._told)) and "token" not in self._told
-        is_limit = self.status == THROTTLED or bool(_RATE.search(self._told))
-        return not (is_file or is_limit) and bool(_OVERFLOW.search(self._told))
+        is_file = bool(_FILE.search(self._message)) and "token" not in self._message
+        is_limit = self.status == THROTTLED or bool(_RATE.search(self._message))
+        return not (is_file or is_limit) and bool(_OVERFLOW.search(self._message))
 
     @property
     def is_of_its_prompt(self) -> bool:
         """True if the error concerns this prompt, so that the server may accept other prompts."""
-        is_too_large = self.status == TOO_LARGE or bool(_TOO_LARGE.search(self._told))
+        is_too_large = self.status == TOO_LARGE or bool(_TOO_LARGE.search(self._message))
         return self.is_overflow or self.is_filtered or is_too_large
 
     @property
@@ -414,8 +414,8 @@ def _texts(error: Any, depth: int = 0) -> Iterator[str]:
     elif depth > _DEEPEST:
         return
     elif isinstance(error, list):
-        for each in error:
-            yield from _texts(each, depth + 1)
+        for part in error:
+            yield from _texts(part, depth + 1)
     elif isinstance(error, dict):
         for name, value in error.items():
             if name not in _ECHOED:

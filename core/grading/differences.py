@@ -352,7 +352,7 @@ def _doubt_of_solutions(mine: Sequence[Any], theirs: Sequence[Any]) -> str | Non
         return NOTATION
     if not {symbol.name for symbol in variables(mine)} <= set("kmnpq"):
         return None
-    whole = [sympy.Intersection(each, sympy.S.Integers) for each in sets]
+    whole = [sympy.Intersection(reals, sympy.S.Integers) for reals in sets]
     return NOTATION if whole[0] == whole[1] else None
 
 

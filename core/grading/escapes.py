@@ -39,8 +39,12 @@ _ODD = re.compile(r"(?<!\\)(?:\\\\)*\\(?!\\)")
 
 def _lost(letters: str, rests: dict[str, str], before: str = "") -> re.Pattern[str]:
     """Return the pattern of control characters before the rests of commands."""
-    each = (f"{re.escape(_ESCAPES[letter])}(?=(?:{'|'.join(rests[letter].split())})(?![A-Za-z]))" for letter in letters)
-    return re.compile(f"{before}(?:{'|'.join(each)})")
+    patterns = []
+    for letter in letters:
+        control = re.escape(_ESCAPES[letter])
+        rest = "|".join(rests[letter].split())
+        patterns.append(f"{control}(?=(?:{rest})(?![A-Za-z]))")
+    return re.compile(f"{before}(?:{'|'.join(patterns)})")
 
 
 _RESTS = {letter: re.sub(rf"\b{letter}", "", names) for letter, names in _COMMANDS.items()}

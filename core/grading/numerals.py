@@ -121,9 +121,10 @@ _END = r"(?![0-9.,'])(?!\s*[-+*/^(,;:]|\s*\\(?!text|mathrm|mbox|%|\$)|\s+[0-9])"
 def _rewritten(text: str, notations: tuple[tuple[str, str, str], ...]) -> str | None:
     """Return `text` with the number at its start in our notation, or None in other notation."""
     for pattern, thousands, decimal in notations:
-        if found := re.match(rf"(-?)({pattern}){_END}", text):
-            number = "".join(each for each in found[2] if each not in thousands)
-            return found[1] + number.replace(decimal, ".") + text[found.end() :]
+        number = re.match(rf"(-?)({pattern}){_END}", text)
+        if number:
+            digits = "".join(sign for sign in number[2] if sign not in thousands)
+            return number[1] + digits.replace(decimal, ".") + text[number.end() :]
     return None
 
 

@@ -114,7 +114,8 @@ def value_in(answer: str) -> str | None:
     start, chunk = chunks[0]
     core = chunk.strip(_PUNCTUATION)
     at = start + chunk.index(core)
-    before, behind = flat[:at], flat[at + len(core) :]
+    before = flat[:at]
+    behind = flat[at + len(core) :]
     name, equals, value = core.partition("=")
     is_named = equals and (_NAME.fullmatch(name.strip()) or _NAMES.fullmatch(name.strip()))
     value = value.strip() if is_named else core

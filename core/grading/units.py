@@ -23,8 +23,8 @@ UNITS = {
 _SIZES = {
     name: (Fraction(size), basic)
     for name, size, basic in (
-        each.split()
-        for each in (
+        row.split()
+        for row in (
             "mm 1/1000 m|cm 1/100 m|dm 1/10 m|m 1 m|km 1000 m|in 127/5000 m|ft 381/1250 m|yd 1143/1250 m"
             "|mi 201168/125 m|mg 1/1000000 kg|g 1/1000 kg|kg 1 kg|pound 45359237/100000000 kg"
             "|oz 45359237/1600000000 kg|ms 1/1000 s|s 1 s|minute 60 s|h 3600 s|d 86400 s|week 604800 s"

@@ -166,11 +166,13 @@ def scheme_of(cell: Any) -> str:
     if isinstance(cell, str) and cell.lstrip().startswith("["):
         with suppress(ValueError):
             items = json.loads(cell)
-    objects = [each for each in items if isinstance(each, Mapping)] if isinstance(items, list) else []
-    if any("max_points" in each for each in objects):
-        parts = ("title", "grading_scheme_desc", "max_points")
-        return text_of([{name: each[name] for name in parts if name in each} for each in objects])
-    return text_of(cell)
+    objects = []
+    if isinstance(items, list):
+        objects = [item for item in items if isinstance(item, Mapping)]
+    if not any("max_points" in item for item in objects):
+        return text_of(cell)
+    parts = ("title", "grading_scheme_desc", "max_points")
+    return text_of([{name: item[name] for name in parts if name in item} for item in objects])
 
 
 def lacking(where: str, name: str, what: str, columns: Mapping[str, Any]) -> UserError:
