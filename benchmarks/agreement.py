@@ -1,21 +1,26 @@
-r"""Compare our verdicts with lm-evaluation-harness (lm_eval) and inspect_ai, on the same server and messages.
+r"""Compare our verdicts with lm-evaluation-harness (lm_eval) and inspect_ai, on the same server and
+messages.
 
-    bash benchmarks/run.sh agreement [--problems words] [--limit 200] [--shots 4] [--keep FOLDER | --again FOLDER]
+    bash benchmarks/run.sh agreement [--problems words] [--limit 200] [--shots 4] [--keep FOLDER |
+    --again FOLDER]
 
-01_baseline with N=1, lm_eval and inspect_ai run one after another as programs, each with its own client. They ask at
-temperature 0, with the same worked examples as earlier turns. A proxy records their requests, and the benchmark fails
-if the messages differ in one byte. MODEL selects the model (smollm2 if it is unset), as for a run.
+01_baseline with N=1, lm_eval and inspect_ai run one after another as programs, each with its own
+client. They ask at temperature 0, with the same worked examples as earlier turns. A proxy records
+their requests, and the benchmark fails if the messages differ in one byte. MODEL selects the model
+(smollm2 if it is unset), as for a run.
 
-One request is in flight, and the proxy turns off llama.cpp's cache of prompts. Otherwise llama.cpp's sums depend on the
-other requests in its batch and on earlier prompts, with EXACT=1 too if the file is quantised. At temperature 0 a tiny
-difference in a sum can change a token, and then texts differ although no program is wrong.
+One request is in flight, and the proxy turns off llama.cpp's cache of prompts. Otherwise
+llama.cpp's sums depend on the other requests in its batch and on earlier prompts, with EXACT=1 too
+if the file is quantised. At temperature 0 a tiny difference in a sum can change a token, and then
+texts differ although no program is wrong.
 
-Verdicts come from the programs' own results. Ours come from regrade.sh with ANSWER=text and ANSWER=number. lm_eval's
-strict-match and flexible-extract are the filters and the metric of its own task gsm8k_cot, which our task includes.
-inspect_ai's match(numeric=True) is in benchmarks/agreement_task.py.
+Verdicts come from the programs' own results. Ours come from regrade.sh with ANSWER=text and
+ANSWER=number. lm_eval's strict-match and flexible-extract are the filters and the metric of its own
+task gsm8k_cot, which our task includes. inspect_ai's match(numeric=True) is in
+benchmarks/agreement_task.py.
 
-With --again no program asks. The results in FOLDER, which --keep has made, are compared with the verdicts that our
-readers give now."""
+With --again no program asks. The results in FOLDER, which --keep has made, are compared with the
+verdicts that our readers give now."""
 
 import argparse
 import json
@@ -71,8 +76,8 @@ class Reading:
 
 @dataclass(frozen=True)
 class Case:
-    """A problem with our reply, the reference answer, and the readings by the names of their readers. `others` contains
-    the replies of the other programs by their names."""
+    """A problem with our reply, the reference answer, and the readings by the names of their
+    readers. `others` contains the replies of the other programs by their names."""
 
     id: str
     reference: str
@@ -90,12 +95,17 @@ def number(answer: str) -> float | None:
 def place(reply: str, answer: str) -> int:
     """Return the position of the last number in `reply` that equals `answer`, or -1."""
     wanted = number(answer)
-    found = [each.start() for each in _NUMBER.finditer(reply) if wanted is not None and number(each[0]) == wanted]
+    found = [
+        each.start()
+        for each in _NUMBER.finditer(reply)
+        if wanted is not None and number(each[0]) == wanted
+    ]
     return found[-1] if found else -1
 
 
 def why(reply: str, ours: Reading, theirs: Reading) -> str:
-    """Return the category of a difference between two readings of `reply`, or "" if both read the same answer."""
+    """Return the category of a difference between two readings of `reply`, or "" if both read the
+    same answer."""
     if ours.answer is None or theirs.answer is None:
         only = "we" if theirs.answer is None else "they"
         return "" if ours.answer == theirs.answer else f"only {only} read an answer"
@@ -103,7 +113,11 @@ def why(reply: str, ours: Reading, theirs: Reading) -> str:
         return "" if ours.right == theirs.right else "the same answer, compared differently"
     our_place, their_place = place(reply, ours.answer), place(reply, theirs.answer)
     if min(our_place, their_place) < 0:
-        return "they read a number in another form" if their_place < 0 else "we read an answer in another form"
+        return (
+            "they read a number in another form"
+            if their_place < 0
+            else "we read an answer in another form"
+        )
     return f"they read {'an earlier' if their_place < our_place else 'a later'} number"
 
 
@@ -131,22 +145,41 @@ def differences(cases: Sequence[Case], ours: str, theirs: str) -> list[tuple[Cas
 
 
 def table(cases: Sequence[Case]) -> str:
-    """Return a Markdown table with a row for each pair of another program's reader and our reader."""
-    heads = ["their reader", "our reader", "right: theirs, ours", "equal verdicts", "equal answers", "unequal verdicts"]
+    """Return a Markdown table with a row for each pair of another program's reader and our
+    reader."""
+    heads = [
+        "their reader",
+        "our reader",
+        "right: theirs, ours",
+        "equal verdicts",
+        "equal answers",
+        "unequal verdicts",
+    ]
     rows = [heads, ["---", "---", "--:", "---", "--:", "---"]]
     for theirs in THEIRS:
         for ours in OURS:
             unequal = differences(cases, ours, theirs)
-            judged = [reason for case, reason in unequal if case.readings[ours].right != case.readings[theirs].right]
-            right = ", ".join(str(sum(case.readings[each].right for case in cases)) for each in (theirs, ours))
-            reasons = "; ".join(f"{count}: {reason}" for reason, count in Counter(judged).most_common())
+            judged = [
+                reason
+                for case, reason in unequal
+                if case.readings[ours].right != case.readings[theirs].right
+            ]
+            right = ", ".join(
+                str(sum(case.readings[each].right for case in cases)) for each in (theirs, ours)
+            )
+            reasons = "; ".join(
+                f"{count}: {reason}" for reason, count in Counter(judged).most_common()
+            )
             equal = shown(len(cases) - len(judged), len(cases))
-            rows.append([theirs, ours, right, equal, str(len(cases) - len(unequal)), reasons or "none"])
+            rows.append(
+                [theirs, ours, right, equal, str(len(cases) - len(unequal)), reasons or "none"]
+            )
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def explained(cases: Sequence[Case]) -> str:
-    """Return a text about each case with a difference: all readings, the categories and the end of the reply."""
+    """Return a text about each case with a difference: all readings, the categories and the end of
+    the reply."""
     reasons: dict[str, list[str]] = {}
     for theirs in THEIRS:
         for ours in OURS:
@@ -158,7 +191,10 @@ def explained(cases: Sequence[Case]) -> str:
     for case in cases:
         if case.id in reasons:
             end, found = case.reply[-END:], case.readings.items()
-            read = ", ".join(f"{name} {each.answer!r} ({'right' if each.right else 'wrong'})" for name, each in found)
+            read = ", ".join(
+                f"{name} {each.answer!r} ({'right' if each.right else 'wrong'})"
+                for name, each in found
+            )
             lines += [f"{case.id}, reference {case.reference}", f"  {read}", *reasons[case.id]]
             lines.append(f"  reply: {'…' if end != case.reply else ''}{end!r}")
     return "\n".join(lines)
@@ -177,22 +213,31 @@ class Recorder:
     bodies: list[dict[str, Any]]
 
     def check(self, name: str, wanted: Sequence[Messages], resumes: bool = False) -> None:
-        """Raise UserError unless the program `name` has sent exactly the `wanted` messages, or some of them if it
-        `resumes` an earlier run."""
-        sent, ours = {json.dumps(body["messages"]) for body in self.bodies}, set(map(json.dumps, wanted))
+        """Raise UserError unless the program `name` has sent exactly the `wanted` messages, or some
+        of them if it `resumes` an earlier run."""
+        sent, ours = (
+            {json.dumps(body["messages"]) for body in self.bodies},
+            set(map(json.dumps, wanted)),
+        )
         if more := sent - ours if resumes else sent ^ ours:
             one = min(more)
-            raise UserError(f"{name} has {'' if one in sent else 'not '}sent {one:.1500}, unlike our journal")
+            raise UserError(
+                f"{name} has {'' if one in sent else 'not '}sent {one:.1500}, unlike our journal"
+            )
         for body in self.bodies[:1]:
             rest = json.dumps({key: value for key, value in body.items() if key != "messages"})
-            print(f"{name}: {len(sent)} prompts as in our journal, with {rest}", file=sys.stderr, flush=True)
+            print(
+                f"{name}: {len(sent)} prompts as in our journal, with {rest}",
+                file=sys.stderr,
+                flush=True,
+            )
         self.bodies.clear()
 
 
 @contextmanager
 def recording(server: Server) -> Iterator[Recorder]:
-    """Serve a proxy that passes requests on to `server` and records the bodies of chat requests. If the server is
-    llama.cpp, each request computes its whole prompt."""
+    """Serve a proxy that passes requests on to `server` and records the bodies of chat requests. If
+    the server is llama.cpp, each request computes its whole prompt."""
     own = {"cache_prompt": False} if server.kind == LlamaCpp.kind else {}
     bodies: list[dict[str, Any]] = []
 
@@ -214,14 +259,20 @@ def recording(server: Server) -> Iterator[Recorder]:
 
         def pass_on(self, body: Any) -> None:
             try:
-                status, content = 200, client.send(server.root + self.path, server.key, body, seconds=SECONDS)
+                status, content = (
+                    200,
+                    client.send(server.root + self.path, server.key, body, seconds=SECONDS),
+                )
             except urllib.error.HTTPError as error:
                 status, content = error.code, error.read()
             is_stream = isinstance(body, dict) and body.get("stream")
             self.send_response(status)
-            self.send_header("content-type", "text/event-stream" if is_stream else "application/json")
+            self.send_header(
+                "content-type", "text/event-stream" if is_stream else "application/json"
+            )
             self.send_header("content-length", str(len(content)))
-            if self.close_connection:  # else our client may reuse the connection before it closes, and ask twice
+            # else our client may reuse the connection before it closes, and ask twice
+            if self.close_connection:
                 self.send_header("connection", "close")
             self.end_headers()
             self.wfile.write(content)
@@ -248,10 +299,13 @@ class Asked:
 
 
 def call(arguments: Sequence[object], log: Path, **changes: str) -> str:
-    """Run a program, and write its output to `log`. Returns the output. Raises UserError if the program fails."""
+    """Run a program, and write its output to `log`. Returns the output. Raises UserError if the
+    program fails."""
     with log.open("w+", encoding="utf-8") as output:
         env = environment.with_changes(changes)
-        ended = subprocess.run(list(map(str, arguments)), env=env, cwd=ROOT, stdout=output, stderr=output, check=False)
+        ended = subprocess.run(
+            list(map(str, arguments)), env=env, cwd=ROOT, stdout=output, stderr=output, check=False
+        )
         output.seek(0)
         text = output.read()
     if ended.returncode:
@@ -261,11 +315,27 @@ def call(arguments: Sequence[object], log: Path, **changes: str) -> str:
 
 def run_ours(url: str, folder: Path, args: argparse.Namespace) -> None:
     constants = {
-        **{"N": 1, "TEMPERATURE": 0, "MAX_TOKENS": args.max_tokens, "ANSWER_TOKENS": 0, "ANSWER": "text"},
-        **{"SHOTS": args.shots, "SYSTEM": "", "PROMPT": "", "PROBLEMS": args.problems, "LIMIT": args.limit},
+        **{
+            "N": 1,
+            "TEMPERATURE": 0,
+            "MAX_TOKENS": args.max_tokens,
+            "ANSWER_TOKENS": 0,
+            "ANSWER": "text",
+        },
+        **{
+            "SHOTS": args.shots,
+            "SYSTEM": "",
+            "PROMPT": "",
+            "PROBLEMS": args.problems,
+            "LIMIT": args.limit,
+        },
         **{"CONCURRENCY": IN_FLIGHT, "TIMEOUT": SECONDS, "STALL_SECONDS": SECONDS},
     }
-    script = [sys.executable, ROOT / f"experiments/{EXPERIMENT}.py", *(f"{k}={v}" for k, v in constants.items())]
+    script = [
+        sys.executable,
+        ROOT / f"experiments/{EXPERIMENT}.py",
+        *(f"{k}={v}" for k, v in constants.items()),
+    ]
     call(script, folder / "ours.log", BASE_URL=url, RESULTS_DIR=str(folder))
 
 
@@ -276,8 +346,13 @@ def our_replies(folder: Path) -> list[Asked]:
             member = problem["steps"][0]["members"][0]
             record = journals.record(member["key"])
             if record is None or "error" in member:
-                raise UserError(f"{problem['id']} has no reply: {member.get('error', 'it is not in the journal')}")
-            asked.append(Asked(problem["id"], record.messages, problem["answer"], record.completion.answer))
+                raise UserError(
+                    f"{problem['id']} has no reply: "
+                    f"{member.get('error', 'it is not in the journal')}"
+                )
+            asked.append(
+                Asked(problem["id"], record.messages, problem["answer"], record.completion.answer)
+            )
     return asked
 
 
@@ -285,22 +360,35 @@ def our_readings(folder: Path) -> list[dict[str, Reading]]:
     """Grade our results with each reader. Returns the readings of each problem."""
     path, readings = folder / f"{EXPERIMENT}.json", dict[str, list[Reading]]()
     for way in OURS:
-        call([sys.executable, "-m", "core.session.regrade", path, way], folder / "regrade.log", RESULTS_DIR=str(folder))
+        call(
+            [sys.executable, "-m", "core.session.regrade", path, way],
+            folder / "regrade.log",
+            RESULTS_DIR=str(folder),
+        )
         problems = json.loads(path.read_text(encoding="utf-8"))["problems"]
         members = [problem["steps"][0]["members"][0] for problem in problems]
         readings[way] = [Reading(member["answer"], member["correct"]) for member in members]
     return [dict(zip(OURS, each, strict=True)) for each in zip(*readings.values(), strict=True)]
 
 
-def run_lm_eval(model: str, url: str, folder: Path, asked: Sequence[Asked], max_tokens: int) -> None:
+def run_lm_eval(
+    model: str, url: str, folder: Path, asked: Sequence[Asked], max_tokens: int
+) -> None:
     """Run lm_eval with a task of ours that asks the same messages."""
     code = "import importlib.util; print(importlib.util.find_spec('lm_eval').origin)"
-    package = Path(call([PEERS / "python", "-c", code], folder / "lm_eval_package.log").strip()).parent
+    package = Path(
+        call([PEERS / "python", "-c", code], folder / "lm_eval_package.log").strip()
+    ).parent
     turns = [each["content"] for each in asked[0].messages[:-1]]
     pairs = zip(turns[::2], turns[1::2], strict=True)
     examples = [{"question": question, "target": reply} for question, reply in pairs]
-    rows = [{"id": each.id, "question": each.messages[-1]["content"], "target": each.reference} for each in asked]
-    (folder / "docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    rows = [
+        {"id": each.id, "question": each.messages[-1]["content"], "target": each.reference}
+        for each in asked
+    ]
+    (folder / "docs.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+    )
     task: dict[str, Any] = {
         "include": str(package / "tasks/gsm8k/gsm8k-cot.yaml"),  # its filters and its metric
         "task": "agreement",
@@ -311,15 +399,32 @@ def run_lm_eval(model: str, url: str, folder: Path, asked: Sequence[Asked], max_
         "doc_to_text": "{{question}}",
         "doc_to_target": "{{target}}",
         "num_fewshot": len(examples),
-        "generation_kwargs": {"until": [], "do_sample": False, "temperature": 0, "max_gen_toks": max_tokens},
+        "generation_kwargs": {
+            "until": [],
+            "do_sample": False,
+            "temperature": 0,
+            "max_gen_toks": max_tokens,
+        },
     }
     if examples:
         task["fewshot_config"] = {"sampler": "first_n", "samples": examples}
     (folder / "task").mkdir(exist_ok=True)
     (folder / "task/agreement.yaml").write_text(json.dumps(task), encoding="utf-8")  # JSON is YAML
     options = f"base_url={url}/chat/completions,num_concurrent={IN_FLIGHT},tokenizer_backend=none,timeout={SECONDS:.0f}"
-    arguments = ["run", "--model", "local-chat-completions", "--model_args", f"model={model},{options}"]
-    arguments += ["--tasks", "agreement", "--include_path", str(folder / "task"), "--apply_chat_template"]
+    arguments = [
+        "run",
+        "--model",
+        "local-chat-completions",
+        "--model_args",
+        f"model={model},{options}",
+    ]
+    arguments += [
+        "--tasks",
+        "agreement",
+        "--include_path",
+        str(folder / "task"),
+        "--apply_chat_template",
+    ]
     arguments += ["--log_samples", "--output_path", str(folder / LM_EVAL)]
     changes = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "hub"), "OPENAI_API_KEY": "none"}
     call([PEERS / "lm_eval", *arguments], folder / "lm_eval.log", **changes)
@@ -327,7 +432,9 @@ def run_lm_eval(model: str, url: str, folder: Path, asked: Sequence[Asked], max_
 
 def lm_eval_results(folder: Path) -> tuple[dict[str, str], dict[str, dict[str, Reading]]]:
     """Return lm_eval's replies and readings by problem."""
-    samples = next((folder / LM_EVAL).rglob("samples_agreement_*.jsonl")).read_text(encoding="utf-8")
+    samples = next((folder / LM_EVAL).rglob("samples_agreement_*.jsonl")).read_text(
+        encoding="utf-8"
+    )
     replies, readings = dict[str, str](), dict[str, dict[str, Reading]]()
     for sample in map(json.loads, samples.splitlines()):
         name, answer = sample["doc"]["id"], sample["filtered_resps"][0]
@@ -337,15 +444,30 @@ def lm_eval_results(folder: Path) -> tuple[dict[str, str], dict[str, dict[str, R
     return replies, readings
 
 
-def run_inspect(model: str, url: str, folder: Path, asked: Sequence[Asked], max_tokens: int) -> None:
+def run_inspect(
+    model: str, url: str, folder: Path, asked: Sequence[Asked], max_tokens: int
+) -> None:
     """Run inspect_ai on the same messages."""
-    rows = [{"id": each.id, "input": list(each.messages), "target": each.reference} for each in asked]
+    rows = [
+        {"id": each.id, "input": list(each.messages), "target": each.reference} for each in asked
+    ]
     (folder / "samples.json").write_text(json.dumps(rows), encoding="utf-8")
     arguments = ["eval", "benchmarks/agreement_task.py", "--model", f"openai-api/agreement/{model}"]
-    arguments += ["-T", f"file={folder / 'samples.json'}", "--temperature", "0", "--max-tokens", str(max_tokens)]
+    arguments += [
+        "-T",
+        f"file={folder / 'samples.json'}",
+        "--temperature",
+        "0",
+        "--max-tokens",
+        str(max_tokens),
+    ]
     arguments += ["--max-connections", str(IN_FLIGHT), "--log-dir", str(folder / INSPECT)]
     arguments += ["--log-format", "json", "--display", "plain"]
-    changes = {"AGREEMENT_BASE_URL": url, "AGREEMENT_API_KEY": "none", "XDG_DATA_HOME": str(folder / "data")}
+    changes = {
+        "AGREEMENT_BASE_URL": url,
+        "AGREEMENT_API_KEY": "none",
+        "XDG_DATA_HOME": str(folder / "data"),
+    }
     call([PEERS / "inspect", *arguments], folder / "inspect.log", **changes)
 
 
@@ -372,21 +494,32 @@ def ask(folder: Path, args: argparse.Namespace) -> None:
             shutil.rmtree(folder / name, ignore_errors=True)  # of a stopped benchmark
             run(server.model, recorder.url, folder, asked, args.max_tokens)
             recorder.check(name, messages)
-        code = "import sys, importlib.metadata as m; print(', '.join(f'{n} {m.version(n)}' for n in sys.argv[1:]))"
-        versions = call([PEERS / "python", "-c", code, LM_EVAL, INSPECT], folder / "versions.log").strip()
+        code = (
+            "import sys, importlib.metadata as m; print(', '.join(f'{n} {m.version(n)}' for n in "
+            "sys.argv[1:]))"
+        )
+        versions = call(
+            [PEERS / "python", "-c", code, LM_EVAL, INSPECT], folder / "versions.log"
+        ).strip()
         about = f"{server.model} on {server.kind}, {versions}, {time.strftime('%Y-%m-%d')}"
         (folder / "about.txt").write_text(about, encoding="utf-8")
 
 
 def report(folder: Path) -> str:
     """Return the comparison of the results in `folder`."""
-    asked, peers = our_replies(folder), {LM_EVAL: lm_eval_results(folder), INSPECT: inspect_results(folder)}
+    asked, peers = (
+        our_replies(folder),
+        {LM_EVAL: lm_eval_results(folder), INSPECT: inspect_results(folder)},
+    )
     lines = [f"{len(asked)} problems, {(folder / 'about.txt').read_text(encoding='utf-8')}", ""]
     cases = []
     for each, own in zip(asked, our_readings(folder), strict=True):
         others = [readings[each.id] for _, readings in peers.values()]
-        replies = {name: texts[each.id].strip() for name, (texts, _) in peers.items()}  # as our journal stores replies
-        cases.append(Case(each.id, each.reference, each.reply, own | others[0] | others[1], replies))
+        # as our journal stores replies
+        replies = {name: texts[each.id].strip() for name, (texts, _) in peers.items()}
+        cases.append(
+            Case(each.id, each.reference, each.reply, own | others[0] | others[1], replies)
+        )
     for name in peers:
         equal = sum(case.others[name] == case.reply for case in cases)
         lines.append(f"replies of {name} with our text: {shown(equal, len(cases))}")
@@ -394,8 +527,12 @@ def report(folder: Path) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--problems", default="words", help="a set's name or a file, as in PROBLEMS (words)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--problems", default="words", help="a set's name or a file, as in PROBLEMS (words)"
+    )
     parser.add_argument("--limit", type=int, default=200, help="number of problems (200)")
     parser.add_argument("--max-tokens", type=int, default=128, help="most tokens of a reply (128)")
     parser.add_argument("--shots", type=int, default=4, help="number of worked examples (4)")
@@ -406,14 +543,17 @@ def main() -> None:
         metavar="FOLDER",
         help="folder for results and logs. If it has a stopped 01_baseline, this run is resumed",
     )
-    folders.add_argument("--again", type=Path, metavar="FOLDER", help="folder of an earlier --keep to compare again")
+    folders.add_argument(
+        "--again", type=Path, metavar="FOLDER", help="folder of an earlier --keep to compare again"
+    )
     args = parser.parse_args()
     os.environ.setdefault("MODEL", "smollm2")
     with tempfile.TemporaryDirectory() as temporary:
         folder = (args.keep or args.again or Path(temporary)).resolve()
         if args.again and not (folder / "about.txt").exists():
             raise UserError(
-                f"{args.again} has no complete results of this benchmark. Give the FOLDER of an earlier --keep"
+                f"{args.again} has no complete results of this benchmark. Give the FOLDER of an "
+                "earlier --keep"
             )
         if not args.again:
             folder.mkdir(parents=True, exist_ok=True)

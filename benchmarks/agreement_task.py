@@ -1,4 +1,5 @@
-"""Define the task that inspect_ai runs for benchmarks/agreement.py: given messages, one reply, match(numeric=True)."""
+"""Define the task that inspect_ai runs for benchmarks/agreement.py: given messages, one reply,
+match(numeric=True)."""
 
 from inspect_ai import Task, task
 from inspect_ai.dataset import json_dataset

@@ -1,13 +1,15 @@
-"""Measure the CPU time of a request in our generator, in bare aiohttp and openai clients, and in lm_eval.
+"""Measure the CPU time of a request in our generator, in bare aiohttp and openai clients, and in
+lm_eval.
 
     bash benchmarks/run.sh client_cost [--rounds 5] [--sizes 500 2500] [--pieces 1] [--only NAME …]
 
-All clients ask benchmarks/stub_server.py, which answers at once. They send one prompt n times, with 64 requests in
-flight, and check every reply. Two clients also store the replies. Each measurement runs in a fresh process, whose CPU
-time the system counts (user and system, with threads and children). The cost of a request is the slope between runs of
-two sizes, (CPU2 - CPU1) / (n2 - n1). The slope leaves out imports and set-up, and needs no hook into any client.
-Rounds are interleaved, so that other work on the machine affects all clients. The column "whole run" shows all CPU time
-of the larger run."""
+All clients ask benchmarks/stub_server.py, which answers at once. They send one prompt n times, with
+64 requests in flight, and check every reply. Two clients also store the replies. Each measurement
+runs in a fresh process, whose CPU time the system counts (user and system, with threads and
+children). The cost of a request is the slope between runs of two sizes, (CPU2 - CPU1) / (n2 - n1).
+The slope leaves out imports and set-up, and needs no hook into any client. Rounds are interleaved,
+so that other work on the machine affects all clients. The column "whole run" shows all CPU time of
+the larger run."""
 
 import argparse
 import asyncio
@@ -31,10 +33,14 @@ from benchmarks.stub_server import MODEL, Replies
 ROOT = Path(__file__).resolve().parent.parent
 HERE, PEERS = Path(sys.executable), ROOT / ".venv-peers/bin/python"
 IN_FLIGHT = 64
-PROMPT = "Find the remainder when 7*43 + 6*58 + 9*27 + 4*81 is divided by 1000. Think, then answer in a box. " * 8
+PROMPT = (
+    "Find the remainder when 7*43 + 6*58 + 9*27 + 4*81 is divided by 1000. Think, then answer in a box. "
+    * 8
+)
 MESSAGES = [{"role": "user", "content": PROMPT}]
 SETTINGS: dict[str, Any] = {"temperature": 0.7, "max_tokens": 512}
-GOAL_HARNESS, GOAL_OPENAI = 3.0, 1.3  # our requests/s per core ÷ lm_eval's, our CPU per request ÷ bare openai's
+# our requests/s per core ÷ lm_eval's, our CPU per request ÷ bare openai's
+GOAL_HARNESS, GOAL_OPENAI = 3.0, 1.3
 DEADLINE = 600  # seconds for one process
 
 Ask = Callable[[int], Awaitable[str]]  # seed -> the text of the answer
@@ -118,11 +124,14 @@ async def ours(url: str, n: int) -> None:
 
 
 def lm_eval(url: str, n: int, keep: bool = False) -> None:
-    """Run lm_eval's command line. With `keep`, its cache and its log store every answer, as our journal does."""
+    """Run lm_eval's command line. With `keep`, its cache and its log store every answer, as our
+    journal does."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": name, "OPENAI_API_KEY": "none"}
-        answer = json.loads(Replies(1500, 500, 1).whole.partition(b"\r\n\r\n")[2])["choices"][0]["message"]["content"]
+        answer = json.loads(Replies(1500, 500, 1).whole.partition(b"\r\n\r\n")[2])["choices"][0][
+            "message"
+        ]["content"]
         line = json.dumps({"question": PROMPT, "answer": answer}) + "\n"
         (folder / "docs.jsonl").write_text(line * n)
         task = {
@@ -133,7 +142,11 @@ def lm_eval(url: str, n: int, keep: bool = False) -> None:
             "output_type": "generate_until",
             "doc_to_text": "{{question}}",
             "doc_to_target": "{{answer}}",
-            "generation_kwargs": {"until": ["</s>"], "max_gen_toks": SETTINGS["max_tokens"], "temperature": 0.7},
+            "generation_kwargs": {
+                "until": ["</s>"],
+                "max_gen_toks": SETTINGS["max_tokens"],
+                "temperature": 0.7,
+            },
             "metric_list": [{"metric": "exact_match"}],
         }
         (folder / "client_cost.yaml").write_text(json.dumps(task))  # JSON is YAML
@@ -146,11 +159,16 @@ def lm_eval(url: str, n: int, keep: bool = False) -> None:
 
         cli_evaluate()
         results = json.loads(next((folder / "out").rglob("results_*.json")).read_text())
-        if results["results"]["client_cost"]["exact_match,none"] != 1.0 or results["n-samples"]["client_cost"] != {
+        if results["results"]["client_cost"]["exact_match,none"] != 1.0 or results["n-samples"][
+            "client_cost"
+        ] != {
             "original": n,
             "effective": n,
         }:
-            raise SystemExit(f"lm_eval has missing or wrong answers: {results['results']}, {results['n-samples']}")
+            raise SystemExit(
+                f"lm_eval has missing or wrong answers: {results['results']}, "
+                f"{results['n-samples']}"
+            )
 
 
 class Client(NamedTuple):
@@ -162,7 +180,9 @@ class Client(NamedTuple):
 CLIENTS = {
     "aiohttp, bare": Client(HERE, bare_aiohttp, ["aiohttp"]),
     "openai, bare": Client(HERE, bare_openai, ["openai"]),
-    "openai on aiohttp, streamed": Client(HERE, partial(bare_openai, streamed=True), ["openai", "aiohttp"]),
+    "openai on aiohttp, streamed": Client(
+        HERE, partial(bare_openai, streamed=True), ["openai", "aiohttp"]
+    ),
     "**ours, journal on**": Client(HERE, ours, []),
     "lm_eval": Client(PEERS, lm_eval, ["lm_eval"]),
     "lm_eval, answers kept": Client(PEERS, partial(lm_eval, keep=True), ["lm_eval"]),
@@ -171,9 +191,12 @@ OURS, OPENAI, LM_EVAL = "**ours, journal on**", "openai, bare", "lm_eval"
 
 
 def child(name: str, url: str, n: int) -> None:
-    """Run the client `name` in this process. Its package versions are the first line of standard error."""
+    """Run the client `name` in this process. Its package versions are the first line of standard
+    error."""
     client = CLIENTS[name]
-    print(", ".join(f"{package} {version(package)}" for package in client.packages), file=sys.stderr)
+    print(
+        ", ".join(f"{package} {version(package)}" for package in client.packages), file=sys.stderr
+    )
     work = client.run(url, n)
     if asyncio.iscoroutine(work):
         asyncio.run(work)
@@ -189,11 +212,14 @@ class Cost(NamedTuple):
 
 
 def measure(name: str, url: str, n: int) -> tuple[Cost, str]:
-    """Measure a fresh process in which the client `name` sends `n` requests. Returns its cost and package versions."""
+    """Measure a fresh process in which the client `name` sends `n` requests. Returns its cost and
+    package versions."""
     command = [str(CLIENTS[name].python), __file__, "--child", name, url, str(n)]
     with tempfile.TemporaryFile() as output:
         began = time.monotonic()
-        process = subprocess.Popen(["timeout", str(DEADLINE), *command], stdout=subprocess.DEVNULL, stderr=output)
+        process = subprocess.Popen(
+            ["timeout", str(DEADLINE), *command], stdout=subprocess.DEVNULL, stderr=output
+        )
         try:
             _, status, used = os.wait4(process.pid, 0)
         except BaseException:  # the benchmark was stopped, and `timeout` also ends its child
@@ -204,17 +230,26 @@ def measure(name: str, url: str, n: int) -> tuple[Cost, str]:
         output.seek(0)
         words = output.read().decode(errors="replace")
     if process.returncode:
-        raise SystemExit(f"error: {name} with n={n} ended with status {process.returncode}:\n{words[-2000:]}")
-    return Cost(used.ru_utime + used.ru_stime, wall, used.ru_maxrss / 1024), words.partition("\n")[0]
+        raise SystemExit(
+            f"error: {name} with n={n} ended with status {process.returncode}:\n{words[-2000:]}"
+        )
+    return Cost(used.ru_utime + used.ru_stime, wall, used.ru_maxrss / 1024), words.partition("\n")[
+        0
+    ]
 
 
 def shown(values: Sequence[float], digits: int = 2) -> str:
     """Return a text with the median of `values`, and the lowest and highest value in brackets."""
-    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+    return (
+        f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to "
+        f"{max(values):.{digits}f})"
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure CPU time per request in our and bare clients and lm_eval.")
+    parser = argparse.ArgumentParser(
+        description="Measure CPU time per request in our and bare clients and lm_eval."
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
         "--sizes",
@@ -225,13 +260,21 @@ def main() -> None:
         help="requests of the smaller and the larger run",
     )
     parser.add_argument("--pieces", type=int, default=1, help="number of events per streamed text")
-    parser.add_argument("--only", nargs="+", default=list(CLIENTS), choices=list(CLIENTS), metavar="NAME")
+    parser.add_argument(
+        "--only", nargs="+", default=list(CLIENTS), choices=list(CLIENTS), metavar="NAME"
+    )
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the started processes, as Ctrl-C does
+    # ends the started processes, as Ctrl-C does
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     small, large = args.sizes
     requests = large - small
 
-    command = [sys.executable, str(Path(__file__).with_name("stub_server.py")), "--pieces", str(args.pieces)]
+    command = [
+        sys.executable,
+        str(Path(__file__).with_name("stub_server.py")),
+        "--pieces",
+        str(args.pieces),
+    ]
     stub = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     loads = [os.getloadavg()[0]]
     costs: dict[str, list[tuple[Cost, Cost]]] = {name: [] for name in args.only}
@@ -245,14 +288,23 @@ def main() -> None:
                 high, versions[name] = measure(name, url, large)
                 costs[name].append((low, high))
                 each = (high.cpu - low.cpu) / requests * 1e3
-                print(f"round {round_ + 1}: {name}: {each:.3f} CPU-ms/request", file=sys.stderr, flush=True)
+                print(
+                    f"round {round_ + 1}: {name}: {each:.3f} CPU-ms/request",
+                    file=sys.stderr,
+                    flush=True,
+                )
             loads.append(os.getloadavg()[0])
     finally:
         stub.terminate()
         stub.wait()
 
-    each = {name: [(b.cpu - a.cpu) / requests * 1e3 for a, b in pairs] for name, pairs in costs.items()}
-    print("| client | CPU-ms per request | requests/s per core | wall ms per request | whole run, CPU s | peak MB |")
+    each = {
+        name: [(b.cpu - a.cpu) / requests * 1e3 for a, b in pairs] for name, pairs in costs.items()
+    }
+    print(
+        "| client | CPU-ms per request | requests/s per core | wall ms per request | whole run, "
+        "CPU s | peak MB |"
+    )
     print("|---|---|---|---|---|---|")
     for name, pairs in costs.items():
         walls = [(b.wall - a.wall) / requests * 1e3 for a, b in pairs]
@@ -260,24 +312,29 @@ def main() -> None:
         peak = max(b.peak for _, b in pairs)
         label = f"{name} ({versions[name]})" if versions[name] else name
         rate = 1e3 / statistics.median(each[name])
-        print(f"| {label} | {shown(each[name])} | {rate:,.0f} | {shown(walls)} | {whole:.1f} | {peak:.0f} |")
+        print(
+            f"| {label} | {shown(each[name])} | {rate:,.0f} | {shown(walls)} | {whole:.1f} | "
+            f"{peak:.0f} |"
+        )
     print(
-        f"\nMedian (lowest to highest) of {args.rounds} interleaved rounds. Slope between n={small} and n={large}, "
-        f"{IN_FLIGHT} requests in flight, {2 * args.pieces + 3} events per streamed reply. {os.cpu_count()} cores, "
-        f"Python {platform.python_version()}, load {min(loads):.1f} to {max(loads):.1f}, {time.strftime('%Y-%m-%d')}."
+        "\n"
+        f"Median (lowest to highest) of {args.rounds} interleaved rounds. Slope between n={small} "
+        f"and n={large}, {IN_FLIGHT} requests in flight, {2 * args.pieces + 3} events per streamed "
+        f"reply. {os.cpu_count()} cores, Python {platform.python_version()}, load {min(loads):.1f} "
+        f"to {max(loads):.1f}, {time.strftime('%Y-%m-%d')}."
     )
     middle = {name: statistics.median(values) for name, values in each.items()}
     if OURS in middle:
         if OPENAI in middle:
             print(
-                f"Our client needs {middle[OURS] / middle[OPENAI]:.2f} times the CPU time of the bare openai client "
-                f"(goal: at most {GOAL_OPENAI})."
+                f"Our client needs {middle[OURS] / middle[OPENAI]:.2f} times the CPU time of the "
+                f"bare openai client (goal: at most {GOAL_OPENAI})."
             )
         for name in (name for name in middle if name.startswith(LM_EVAL)):
             ratio = middle[name] / middle[OURS]
             print(
-                f"Our client sends {ratio:.1f} times as many requests/s per core as {name} (goal: at least "
-                f"{GOAL_HARNESS:.0f})."
+                f"Our client sends {ratio:.1f} times as many requests/s per core as {name} (goal: "
+                f"at least {GOAL_HARNESS:.0f})."
             )
 
 

@@ -1,10 +1,12 @@
-"""Measure how often confidence intervals contain the true value, and how wide they are, on simulated problems.
+"""Measure how often confidence intervals contain the true value, and how wide they are, on
+simulated problems.
 
     bash benchmarks/run.sh coverage [--runs 400] [--seed 1]
 
-Each problem is a cluster of 8 samples, or has one vote ("votes"). The intraclass correlation of samples is 0 (they are
-independent) to 1 (all right or all wrong). Rates of success are 0.02 to 0.98. In a further table, only 5% of the
-problems can be solved (nearly) always. All methods get the same draws."""
+Each problem is a cluster of 8 samples, or has one vote ("votes"). The intraclass correlation of
+samples is 0 (they are independent) to 1 (all right or all wrong). Rates of success are 0.02 to
+0.98. In a further table, only 5% of the problems can be solved (nearly) always. All methods get the
+same draws."""
 
 import argparse
 import math
@@ -26,10 +28,12 @@ SETTINGS = (  # a name, success rates, and intraclass correlations
     ("0.02, 0.05, 0.98, unlike", (0.02, 0.05, 0.98), (0.3, 0.6, 1.0)),
     ("0.1, 0.3, 0.5, 0.9", (0.1, 0.3, 0.5, 0.9), (0.0, 0.1, 0.3, 0.6, 1.0)),
 )
-SOLVABLE = 0.05  # share of the problems that the model can solve in the table of few solvable problems
+# share of the problems that the model can solve in the table of few solvable problems
+SOLVABLE = 0.05
 OFTEN = (0.9, 1.0)  # its chances of a right sample on these problems
 ELSE = (0.0, 0.005, 0.02, 0.05)  # and its chances on all others
-LONG = 0.8  # standard deviation of the logarithm of a problem's length (for its samples: half as much)
+# standard deviation of the logarithm of a problem's length (for its samples: half as much)
+LONG = 0.8
 
 
 # The other methods
@@ -46,7 +50,8 @@ def earlier_mean(values: Array) -> Bounds:
 
 
 def wilson(values: Array) -> Bounds:
-    """Return Wilson's score interval for the effective number of problems, computed from the observed variance."""
+    """Return Wilson's score interval for the effective number of problems, computed from the
+    observed variance."""
     mean, variance, z = float(values.mean()), float(values.var(ddof=1)), 1.96
     n = values.size * mean * (1 - mean) / variance if variance else float(values.size)
     middle = (mean + z * z / 2 / n) / (1 + z * z / n)
@@ -55,7 +60,8 @@ def wilson(values: Array) -> Bounds:
 
 
 def earlier_paired(differences: Array) -> Bounds:
-    """Return an earlier version's interval: Student's t with two added problems at ± the largest difference."""
+    """Return an earlier version's interval: Student's t with two added problems at ± the largest
+    difference."""
     largest = float(np.abs(differences).max()) or 1.0
     return t_interval(np.append(differences, [-largest, largest]), -1.0, 1.0)
 
@@ -66,17 +72,21 @@ def inverted(differences: Array) -> Bounds:
     sums, sizes, more = stats._parts(differences)
     split = (sizes > 0) & (sizes < n)
     one, other = sums[split] / sizes[split], (total - sums[split]) / (n - sizes[split])
-    rank = math.floor(stats.LEVEL * (more + sums.size)) - (more + sums.size - one.size)  # of the first accepted shift
+    # of the first accepted shift
+    rank = math.floor(stats.LEVEL * (more + sums.size)) - (more + sums.size - one.size)
     if rank < 0:
         return -1.0, 1.0
-    return float(np.sort(np.minimum(one, other))[rank]), float(-np.sort(-np.maximum(one, other))[rank])
+    return float(np.sort(np.minimum(one, other))[rank]), float(
+        -np.sort(-np.maximum(one, other))[rank]
+    )
 
 
 # Problems
 
 
 def chances(rng: np.random.Generator, n: int, rate: float, alike: float) -> Array:
-    """Draw each problem's chance of a right sample, with mean `rate`. `alike` is the intraclass correlation."""
+    """Draw each problem's chance of a right sample, with mean `rate`. `alike` is the intraclass
+    correlation."""
     if alike == 0:
         return np.full(n, rate)
     if alike == 1:
@@ -89,7 +99,9 @@ def sampled(rng: np.random.Generator, chance: Array) -> Array:
     return rng.binomial(MEMBERS, chance) / MEMBERS
 
 
-def pairs(rng: np.random.Generator, kind: str, n: int, rate: float, alike: float) -> tuple[Array, Array, float]:
+def pairs(
+    rng: np.random.Generator, kind: str, n: int, rate: float, alike: float
+) -> tuple[Array, Array, float]:
     """Draw the results of a and b on each problem. Returns both, and the true mean difference."""
     a = chances(rng, n, rate, alike)
     if kind == "the same":
@@ -99,7 +111,8 @@ def pairs(rng: np.random.Generator, kind: str, n: int, rate: float, alike: float
     if kind == "unrelated":
         other = min(0.98, rate + 0.1)
         return sampled(rng, a), sampled(rng, chances(rng, n, other, alike)), other - rate
-    if kind == "votes":  # a tenth of the wrong votes become right, then a twentieth of all votes become wrong
+    # a tenth of the wrong votes become right, then a twentieth of all votes become wrong
+    if kind == "votes":
         first = rng.random(n) < a
         then = (first | (rng.random(n) < 0.1)) & (rng.random(n) >= 0.05)
         return first.astype(float), then.astype(float), (rate + 0.1 * (1 - rate)) * 0.95 - rate
@@ -122,14 +135,19 @@ class Tally:
 
     def add(self, method: str, found: Sequence[Bounds], truth: float) -> None:
         covered = np.mean([low - 1e-9 <= truth <= high + 1e-9 for low, high in found])
-        self._cells[method].append((float(covered), float(np.mean([high - low for low, high in found]))))
+        self._cells[method].append(
+            (float(covered), float(np.mean([high - low for low, high in found])))
+        )
 
     def cells(self, methods: Iterable[str]) -> str:
-        """Return the mean coverage, the lowest coverage and the mean width of each method, as table cells."""
+        """Return the mean coverage, the lowest coverage and the mean width of each method, as table
+        cells."""
         texts = []
         for method in methods:
             covered, width = np.array(self._cells[method]).T
-            texts.append(f"{100 * covered.mean():.1f} ({100 * covered.min():.1f}), {width.mean():.3f}")
+            texts.append(
+                f"{100 * covered.mean():.1f} ({100 * covered.min():.1f}), {width.mean():.3f}"
+            )
         return " | ".join(texts)
 
 
@@ -177,7 +195,10 @@ def few_solvable(rng: np.random.Generator, runs: int) -> None:
             tally = Tally()
             for often in OFTEN:
                 truth = SOLVABLE * often + (1 - SOLVABLE) * other
-                drawn = [sampled(rng, np.where(rng.random(n) < SOLVABLE, often, other)) for _ in range(runs)]
+                drawn = [
+                    sampled(rng, np.where(rng.random(n) < SOLVABLE, often, other))
+                    for _ in range(runs)
+                ]
                 for method, func in methods.items():
                     tally.add(method, [func(values) for values in drawn], truth)
             print(f"| {n} | {other:g} | {tally.cells(methods)} |", flush=True)
@@ -189,7 +210,10 @@ def differences(rng: np.random.Generator, runs: int) -> None:
         "Student's t": lambda values: t_interval(values, -1.0, 1.0),
         "sign flips inverted": inverted,
     }
-    head(("problems", "what b changes"), ["**ours**", *methods, "p ≤ 0.05", "0 outside: ours, earlier"])
+    head(
+        ("problems", "what b changes"),
+        ["**ours**", *methods, "p ≤ 0.05", "0 outside: ours, earlier"],
+    )
     for n in PROBLEMS:
         for kind in KINDS:
             tally, rejected, outside, before = Tally(), [], [], []
@@ -208,15 +232,21 @@ def differences(rng: np.random.Generator, runs: int) -> None:
                             before += [low > 0 or high < 0 for low, high in found]
             assert rejected == outside, "p and the interval must agree"
             shares = f"{np.mean(rejected):.1%} | {np.mean(outside):.1%}, {np.mean(before):.1%}"
-            print(f"| {n} | {kind} | {tally.cells(['**ours**', *methods])} | {shares} |", flush=True)
+            print(
+                f"| {n} | {kind} | {tally.cells(['**ours**', *methods])} | {shares} |", flush=True
+            )
 
 
 def ratios(rng: np.random.Generator, runs: int) -> None:
-    """Measure the change in tokens if b needs 0.7 times a's tokens on average. Lengths are log-normal (LONG)."""
+    """Measure the change in tokens if b needs 0.7 times a's tokens on average. Lengths are
+    log-normal (LONG)."""
 
     def lengths(n: int) -> tuple[Array, Array]:
         hard = rng.lognormal(8, LONG, n)
-        one, other = (np.mean([hard * rng.lognormal(0, LONG / 2, n) for _ in range(MEMBERS)], axis=0) for _ in range(2))
+        one, other = (
+            np.mean([hard * rng.lognormal(0, LONG / 2, n) for _ in range(MEMBERS)], axis=0)
+            for _ in range(2)
+        )
         return one, 0.7 * other
 
     def ours(a: Array, b: Array) -> Bounds:
@@ -242,14 +272,22 @@ def ratios(rng: np.random.Generator, runs: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="coverage", description="Measure the coverage and width of intervals.")
+    parser = argparse.ArgumentParser(
+        prog="coverage", description="Measure the coverage and width of intervals."
+    )
     parser.add_argument(
-        "--runs", type=int, default=400, help="draws per setting (pairs: half, few solvable and tokens: 5 times)"
+        "--runs",
+        type=int,
+        default=400,
+        help="draws per setting (pairs: half, few solvable and tokens: 5 times)",
     )
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     rng = np.random.default_rng(args.seed)
-    print("Cells: mean (lowest) % of draws whose interval contains the true value, then the mean width of intervals")
+    print(
+        "Cells: mean (lowest) % of draws whose interval contains the true value, then the mean "
+        "width of intervals"
+    )
     means(rng, args.runs)
     few_solvable(np.random.default_rng([args.seed, 1]), 5 * args.runs)
     differences(rng, max(1, args.runs // 2))

@@ -1,15 +1,19 @@
-"""Time one decoding step of a model of QED-Nano's shape on this GPU, and compare it with the planner's bound.
+"""Time one decoding step of a model of QED-Nano's shape on this GPU, and compare it with the
+planner's bound.
 
-    python -m benchmarks.decode_step [--contexts 512 4096 16384] [--requests 1 8 32 64 128 256] [--steps 20]
+    python -m benchmarks.decode_step [--contexts 512 4096 16384] [--requests 1 8 32 64 128 256]
+    [--steps 20]
 
-This needs torch and an NVIDIA GPU that core/engines/gpus.py knows. It needs no weights, because it draws random bf16
-weights. The model has QED-Nano's shape: 36 layers, width 2,560, 32 heads, and 8 heads for keys and values. It
-decodes one token for each request from a full KV cache of random numbers. The step is one CUDA graph, so nothing waits
-for Python. The code is plain PyTorch with cuBLAS and PyTorch's attention. A server would also fuse kernels.
+This needs torch and an NVIDIA GPU that core/engines/gpus.py knows. It needs no weights, because it
+draws random bf16 weights. The model has QED-Nano's shape: 36 layers, width 2,560, 32 heads, and 8
+heads for keys and values. It decodes one token for each request from a full KV cache of random
+numbers. The step is one CUDA graph, so nothing waits for Python. The code is plain PyTorch with
+cuBLAS and PyTorch's attention. A server would also fuse kernels.
 
-A row has requests, tokens of each request, GB of KV cache, milliseconds of a step, bound, step ÷ bound, and tokens/s.
-The bound (core/plan/roofline.py) is the larger of bytes moved / bandwidth and operations / peak, by the data sheet. If
-bandwidth is the limit, the planner assumes that a step takes 1 / 0.85 to 1 / 0.6 times the bound."""
+A row has requests, tokens of each request, GB of KV cache, milliseconds of a step, bound, step ÷
+bound, and tokens/s. The bound (core/plan/roofline.py) is the larger of bytes moved / bandwidth and
+operations / peak, by the data sheet. If bandwidth is the limit, the planner assumes that a step
+takes 1 / 0.85 to 1 / 0.6 times the bound."""
 
 import argparse
 import json
@@ -28,7 +32,9 @@ with command():
         import torch.nn.functional as F
         from torch import Tensor
     except ImportError:
-        raise UserError("this needs torch. Run python -m benchmarks.decode_step with a Python that has torch") from None
+        raise UserError(
+            "this needs torch. Run python -m benchmarks.decode_step with a Python that has torch"
+        ) from None
 
 ROOM = 0.85  # share of the GPU's memory for weights and KV cache. Larger cases are skipped
 WARM_UPS = 3
@@ -66,8 +72,11 @@ class Decoder:
         first, second = x.chunk(2, dim=-1)
         return x * cos + torch.cat((-second, first), dim=-1) * sin
 
-    def step(self, tokens: Tensor, keys: list[Tensor], values: list[Tensor], cos: Tensor, sin: Tensor) -> Tensor:
-        """Return the next tokens, with shape (requests,). New keys and values replace the last entries of the cache."""
+    def step(
+        self, tokens: Tensor, keys: list[Tensor], values: list[Tensor], cos: Tensor, sin: Tensor
+    ) -> Tensor:
+        """Return the next tokens, with shape (requests,). New keys and values replace the last
+        entries of the cache."""
         shape, requests = self.shape, len(tokens)
         x = self.embedding[tokens]
         for layer, key, value in zip(self.layers, keys, values, strict=True):
@@ -75,7 +84,8 @@ class Decoder:
             q, k, v = mixed.split((shape.heads, shape.kv_heads, shape.kv_heads), dim=1)
             q, k = self.turned(self.normed(q), cos, sin), self.turned(self.normed(k), cos, sin)
             key[:, :, -1], value[:, :, -1] = k, v
-            # Heads that share keys and values are passed as if they were positions, so the cache is read once.
+            # Heads that share keys and values are passed as if they were positions, so the cache is
+            # read once.
             grouped = q.view(requests, shape.kv_heads, -1, shape.head_dim)
             seen = F.scaled_dot_product_attention(grouped, key, value)
             x = x + F.linear(seen.reshape(requests, -1), layer["out"])
@@ -99,7 +109,8 @@ def graphed(work: Callable[[], Any]) -> torch.cuda.CUDAGraph:
 
 
 def milliseconds(decoder: Decoder, requests: int, context: int, steps: int) -> float:
-    """Return the median milliseconds of `steps` decoding steps, each for `requests` requests of `context` tokens."""
+    """Return the median milliseconds of `steps` decoding steps, each for `requests` requests of
+    `context` tokens."""
     shape = decoder.shape
     size = (requests, shape.kv_heads, context, shape.head_dim)
     keys = [torch.randn(size, **decoder.options) for _ in range(shape.layers)]
@@ -129,7 +140,9 @@ def bound(shape: Shape, gpu: Gpu, requests: int, context: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--contexts", type=int, nargs="+", default=[512, 4096, 16384])
     parser.add_argument("--requests", type=int, nargs="+", default=[1, 8, 32, 64, 128, 256])
     parser.add_argument("--steps", type=int, default=20)
@@ -137,7 +150,9 @@ def main() -> None:
     args = parser.parse_args()
     with command():
         if not torch.cuda.is_available():
-            raise UserError("this needs an NVIDIA GPU, but torch finds none. Run it on a machine that has one")
+            raise UserError(
+                "this needs an NVIDIA GPU, but torch finds none. Run it on a machine that has one"
+            )
         name = torch.cuda.get_device_name()
         gpu = named(name)
     device = torch.device("cuda")
@@ -155,8 +170,8 @@ def main() -> None:
             least = bound(QED_NANO, gpu, requests, context)
             rows.append({"requests": requests, "context": context, "ms": took, "bound_ms": least})
             print(
-                f"{requests:>8} {context:>11,} {cache / 1e9:>6.1f} {took:>9.2f} {least:>9.2f} {took / least:>6.2f} "
-                f"{1e3 * requests / took:>9,.0f}",
+                f"{requests:>8} {context:>11,} {cache / 1e9:>6.1f} {took:>9.2f} {least:>9.2f} "
+                f"{took / least:>6.2f} {1e3 * requests / took:>9,.0f}",
                 flush=True,
             )
     if args.json:

@@ -2,7 +2,8 @@
 
     python -m benchmarks.embedded SLOTS CACHE_MIB
 
-It prints its address, serves until its standard input closes, and then prints the CPU seconds of serving."""
+It prints its address, serves until its standard input closes, and then prints the CPU seconds of
+serving."""
 
 import os
 import subprocess
@@ -17,7 +18,8 @@ from core.engines.dialects import llamacpp
 from core.engines.dialects.llamacpp import EMBEDDED_CONTEXT, EMBEDDED_GGUF, embedded_name
 
 ROOT = Path(__file__).resolve().parent.parent
-SERVERS = ("BASE_URL", "API_KEY", "MODEL", "PROBLEMS", "ENGINE")  # variables that choose a server or the problems
+# variables that choose a server or the problems
+SERVERS = ("BASE_URL", "API_KEY", "MODEL", "PROBLEMS", "ENGINE")
 
 
 @dataclass
@@ -40,7 +42,12 @@ def engine(slots: int, cache_mib: int = llamacpp.CACHE_MIB) -> Iterator[Engine]:
     """Start a fresh engine with an empty cache. Yields it when it is ready for requests."""
     command = [sys.executable, "-m", "benchmarks.embedded", str(slots), str(cache_mib)]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment()
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=environment(),
     ) as process:
         assert process.stdin and process.stdout
         try:
@@ -53,7 +60,8 @@ def engine(slots: int, cache_mib: int = llamacpp.CACHE_MIB) -> Iterator[Engine]:
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """Return the environment for a program of this project. Only `changes` can set the variables in SERVERS."""
+    """Return the environment for a program of this project. Only `changes` can set the variables in
+    SERVERS."""
     inherited = {name: value for name, value in os.environ.items() if name not in SERVERS}
     return inherited | {"PYTHONPATH": str(ROOT)} | changes
 

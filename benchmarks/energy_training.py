@@ -1,12 +1,14 @@
-"""Measure the training of proof search's energy model on one CPU thread: seconds, memory and held-out AUC.
+"""Measure the training of proof search's energy model on one CPU thread: seconds, memory and
+held-out AUC.
 
     python -m benchmarks.energy_training FOLDER [--theorems 2000] [--width 2560] [--steps 1500]
 
-This needs the requirements of scripts/energy.py (.venv-train), but neither Lean nor a language model. The searches are
-synthetic, with about ten proof states per theorem. The states' embeddings are random vectors of --width numbers.
-Along one direction, states on the proof's path and other states differ by SIGNAL standard deviations. This direction
-alone would give an AUC of 0.92. A first training of one step mainly measures the time to load the data. The speed
-follows from the additional seconds of a second training with all steps."""
+This needs the requirements of scripts/energy.py (.venv-train), but neither Lean nor a language
+model. The searches are synthetic, with about ten proof states per theorem. The states' embeddings
+are random vectors of --width numbers. Along one direction, states on the proof's path and other
+states differ by SIGNAL standard deviations. This direction alone would give an AUC of 0.92. A first
+training of one step mainly measures the time to load the data. The speed follows from the
+additional seconds of a second training with all steps."""
 
 import argparse
 import json
@@ -30,15 +32,16 @@ from labs.lean.trees import NEGATIVES
 
 SIGNAL = 2.0
 OFF = 2  # states off the path for each unfinished state on it
-# Theorems in memory at once. A child process starts with its parent's memory, so a higher number would raise its peak.
+# Theorems in memory at once. A child process starts with its parent's memory, so a higher number
+# would raise its peak.
 AT_ONCE = 200
 BATCH = 32  # as in labs/lean/energy_training.py, whose import would load torch into this process
 MIB = 2**20
 
 
 def rows(theorem: str, depth: int) -> list[Row]:
-    """Return the rows of a search whose proof takes `depth` tactics. Each unfinished state on the proof's path has OFF
-    children off the path. The very last of these children has one child."""
+    """Return the rows of a search whose proof takes `depth` tactics. Each unfinished state on the
+    proof's path has OFF children off the path. The very last of these children has one child."""
     events: list[Row] = []
 
     def add(parent: int | None, state: str, level: int, is_on: bool) -> int:
@@ -73,7 +76,8 @@ def rows(theorem: str, depth: int) -> list[Row]:
 
 
 def write(folder: Path, theorems: int, width: int) -> None:
-    """Write searches whose proofs take two to four tactics, and the embeddings of their states, to `folder`."""
+    """Write searches whose proofs take two to four tactics, and the embeddings of their states, to
+    `folder`."""
     random = rng("energy benchmark")
     along = random.normal(size=width)
     along *= SIGNAL / np.linalg.norm(along)
@@ -83,21 +87,34 @@ def write(folder: Path, theorems: int, width: int) -> None:
         vectors = []
         for number in range(begin, min(begin + AT_ONCE, theorems)):
             events = rows(f"made_{number}", 2 + number % 3)
-            trajectories.part(folder / "trajectories", f"made_{number}").write_bytes(trajectories.encoded(events))
+            trajectories.part(folder / "trajectories", f"made_{number}").write_bytes(
+                trajectories.encoded(events)
+            )
             middle = random.normal(size=width)
             for row in events:
                 if text := text_of(row["state_pp"]):
                     texts.append(text)
                     moved = along if row["label"] == POSITIVE else 0.0
                     vectors.append((middle + random.normal(size=width) + moved).astype(np.float32))
-        energy.store(folder / "embeddings", "made@000000000000", texts, np.stack(vectors), [False] * len(texts))
+        energy.store(
+            folder / "embeddings",
+            "made@000000000000",
+            texts,
+            np.stack(vectors),
+            [False] * len(texts),
+        )
 
 
 def trained(folder: Path, steps: int) -> dict[str, Any]:
     """Train for `steps` steps, and return the contents of energy.json."""
     out = folder / "energy"
     shutil.rmtree(out, ignore_errors=True)
-    args = ["--trajectories", str(folder / "trajectories"), "--embeddings", str(folder / "embeddings")]
+    args = [
+        "--trajectories",
+        str(folder / "trajectories"),
+        "--embeddings",
+        str(folder / "embeddings"),
+    ]
     args += ["--out", str(out), "--steps", str(steps)]
     result = ran("energy.py", *args)
     if result.returncode:
@@ -107,7 +124,9 @@ def trained(folder: Path, steps: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--theorems", type=int, default=2000)
     parser.add_argument("--width", type=int, default=QED_NANO.hidden)
@@ -120,7 +139,9 @@ def main() -> None:
     write(searches, args.theorems, args.width)
     first, whole = trained(searches, 1), trained(searches, args.steps)
     a_second = (args.steps - 1) / (whole["seconds"] - first["seconds"])
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024
+    )
     figures = {
         "theorems": whole["theorems"],
         "states": whole["states"],

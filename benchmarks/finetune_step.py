@@ -1,13 +1,17 @@
-"""Measure fine-tuning of QED-Nano's shape on this GPU: tokens per second, and peak memory next to our estimate.
+"""Measure fine-tuning of QED-Nano's shape on this GPU: tokens per second, and peak memory next to
+our estimate.
 
-    python -m benchmarks.finetune_step TOKENIZER FOLDER [--lengths 1024 4096 16384] [--ranks 16 0] [--tokens 400000]
+    python -m benchmarks.finetune_step TOKENIZER FOLDER [--lengths 1024 4096 16384] [--ranks 16 0]
+    [--tokens 400000]
 
-This needs the requirements of scripts/finetune.py (.venv-train, with torch for CUDA), an NVIDIA GPU and 25 GB of disk
-in FOLDER. It needs no weights, because it writes a model of QED-Nano's shape with random bf16 weights to FOLDER (once).
-Then scripts/finetune.py trains it as STaR and Lean do. Rows are random digits. --lengths sets their approximate tokens.
-TOKENIZER is the folder of any Qwen3 model in Hugging Face's layout (bash scripts/to_hf.sh MODEL.gguf FOLDER). It may
-have fewer token ids than QED-Nano, but the matrices have QED-Nano's size. Rank 0 trains all weights. The peak is
-PyTorch's max_memory_allocated. The estimate (labs/training/starts.py) is cautious, so it should be above the peak."""
+This needs the requirements of scripts/finetune.py (.venv-train, with torch for CUDA), an NVIDIA GPU
+and 25 GB of disk in FOLDER. It needs no weights, because it writes a model of QED-Nano's shape with
+random bf16 weights to FOLDER (once). Then scripts/finetune.py trains it as STaR and Lean do. Rows
+are random digits. --lengths sets their approximate tokens. TOKENIZER is the folder of any Qwen3
+model in Hugging Face's layout (bash scripts/to_hf.sh MODEL.gguf FOLDER). It may have fewer token
+ids than QED-Nano, but the matrices have QED-Nano's size. Rank 0 trains all weights. The peak is
+PyTorch's max_memory_allocated. The estimate (labs/training/starts.py) is cautious, so it should be
+above the peak."""
 
 import argparse
 import json
@@ -38,7 +42,8 @@ GIB = 2**30
 
 
 def write_model(tokenizer: Path, folder: Path) -> None:
-    """Write random bf16 weights of QED-Nano's shape, with the files of another model's tokenizer."""
+    """Write random bf16 weights of QED-Nano's shape, with the files of another model's
+    tokenizer."""
     shape = QED_NANO
     config = Qwen3Config(
         num_hidden_layers=shape.layers,
@@ -64,7 +69,9 @@ def write_rows(tokenizer: Path, length: int, count: int, path: Path) -> None:
     """Write `count` training rows of about `length` tokens each to `path`."""
     rng = random.Random(length)
     digits = "".join(rng.choices("0123456789", k=4096))
-    a_token = len(digits) / len(Tokenizer.from_file(str(tokenizer / "tokenizer.json")).encode(digits).ids)
+    a_token = len(digits) / len(
+        Tokenizer.from_file(str(tokenizer / "tokenizer.json")).encode(digits).ids
+    )
     rows = []
     for _ in range(count):
         reply = "".join(rng.choices("0123456789", k=int((length - 64) * a_token)))
@@ -73,12 +80,24 @@ def write_rows(tokenizer: Path, length: int, count: int, path: Path) -> None:
 
 
 def measured(model: Path, rank: int, length: int, tokens: int, folder: Path) -> dict[str, Any]:
-    """Measure a training on about `tokens` tokens (at least two steps). Rows have about `length` tokens."""
+    """Measure a training on about `tokens` tokens (at least two steps). Rows have about `length`
+    tokens."""
     data, out = folder / "rows.jsonl", folder / "trained"
     # At least two steps are needed, because AdamW's averages exist from the second step on.
     write_rows(model, length, max(2 * starts.STEP_ROWS, tokens // length), data)
     shutil.rmtree(out, ignore_errors=True)
-    args = ["--model", str(model), "--data", str(data), "--out", str(out), "--lora-rank", str(rank), "--epochs", "1"]
+    args = [
+        "--model",
+        str(model),
+        "--data",
+        str(data),
+        "--out",
+        str(out),
+        "--lora-rank",
+        str(rank),
+        "--epochs",
+        "1",
+    ]
     result = ran("finetune.py", *args)
     figures: dict[str, Any] = {"rank": rank, "length": length}
     passing = length * starts.rows_at_once(length, "cuda")
@@ -100,15 +119,24 @@ def measured(model: Path, rank: int, length: int, tokens: int, folder: Path) -> 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("tokenizer", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--lengths", type=int, nargs="+", default=[1024, 4096, 16_384])
     parser.add_argument("--ranks", type=int, nargs="+", default=[16, 0])
-    parser.add_argument("--tokens", type=int, default=400_000, help="tokens of each training (two steps may need more)")
+    parser.add_argument(
+        "--tokens",
+        type=int,
+        default=400_000,
+        help="tokens of each training (two steps may need more)",
+    )
     args = parser.parse_args()
     if not torch.cuda.is_available():
-        raise UserError("this needs a GPU, but PyTorch finds none. Run it on a machine with an NVIDIA GPU")
+        raise UserError(
+            "this needs a GPU, but PyTorch finds none. Run it on a machine with an NVIDIA GPU"
+        )
     args.folder.mkdir(parents=True, exist_ok=True)
     model = args.folder / "model"
     if not model.is_dir():
@@ -119,11 +147,18 @@ def main() -> None:
             figures = measured(model, rank, length, args.tokens, args.folder)
             if "error" in figures:
                 print(
-                    f"{rank:5} {length:13,}   {figures['error']} (estimate {figures['estimate_gib']} GiB)", flush=True
+                    (
+                        f"{rank:5} {length:13,}   {figures['error']} (estimate "
+                        f"{figures['estimate_gib']} GiB)"
+                    ),
+                    flush=True,
                 )
             else:
                 speed, peak = figures["tokens_a_second"], figures["peak_gib"]
-                print(f"{rank:5} {length:13,} {speed:10,} {peak:10} {figures['estimate_gib']:14}", flush=True)
+                print(
+                    f"{rank:5} {length:13,} {speed:10,} {peak:10} {figures['estimate_gib']:14}",
+                    flush=True,
+                )
             print(json.dumps(figures), flush=True)
 
 

@@ -1,11 +1,13 @@
 """Measure how fast llama.cpp writes with a GGUF file: exact or fast, by threads and slots.
 
-    python -m benchmarks.gguf_speed MODEL.gguf [--rounds 5] [--requests 16] [--tokens 12] [--slots 2 8 16]
+    python -m benchmarks.gguf_speed MODEL.gguf [--rounds 5] [--requests 16] [--tokens 12] [--slots 2
+    8 16]
 
-All settings get the same requests with the same number of tokens. As many requests are in flight as there are slots.
-All servers run in this process, and take turns in short rounds, so that other work on the machine slows all of them.
-A row has the medians of the rounds: tokens/s and tokens per CPU second. Each is followed by its ratio to the first row
-of the same round, as median (lowest to highest). Other work hardly changes the tokens per CPU second."""
+All settings get the same requests with the same number of tokens. As many requests are in flight as
+there are slots. All servers run in this process, and take turns in short rounds, so that other work
+on the machine slows all of them. A row has the medians of the rounds: tokens/s and tokens per CPU
+second. Each is followed by its ratio to the first row of the same round, as median (lowest to
+highest). Other work hardly changes the tokens per CPU second."""
 
 import argparse
 import os
@@ -30,7 +32,11 @@ def rate(address: str, slots: int, requests: int, tokens: int) -> tuple[float, f
     """Return the tokens/s and the tokens per CPU second that a server writes."""
 
     def ask(number: int) -> None:
-        body = {"prompt": f"Ann has {number} apples and buys", "n_predict": tokens, "ignore_eos": True}
+        body = {
+            "prompt": f"Ann has {number} apples and buys",
+            "n_predict": tokens,
+            "ignore_eos": True,
+        }
         client.send(f"{address}/completion", body=body | {"cache_prompt": False}, seconds=600)
 
     began, cpu = time.monotonic(), time.process_time()
@@ -46,11 +52,17 @@ def cells(values: Sequence[float], first: Sequence[float]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model", type=Path, help="a .gguf file")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--requests", type=int, default=16, help="number of requests for each setting and round")
-    parser.add_argument("--tokens", type=int, default=12, help="number of tokens that each request writes")
+    parser.add_argument(
+        "--requests", type=int, default=16, help="number of requests for each setting and round"
+    )
+    parser.add_argument(
+        "--tokens", type=int, default=12, help="number of tokens that each request writes"
+    )
     parser.add_argument("--slots", type=int, nargs="+", default=[2, 8, 16])
     args = parser.parse_args()
     cores = llamacpp.physical_cores()
@@ -64,12 +76,25 @@ def main() -> None:
             addresses[exact, threads, slots] = running.enter_context(server)
         for turn in range(args.rounds):
             for setting in settings[:: -1 if turn % 2 else 1]:
-                rates[setting].append(rate(addresses[setting], setting[2], args.requests, args.tokens))
-            print(f"round {turn + 1} of {args.rounds}, load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
-    print(f"{llamacpp.release()}, {args.model.name}, {cores} cores, load {os.getloadavg()[0]:.1f}\n")
-    print("| attention | threads | slots | tokens/s | ratio | tokens/CPU s | ratio |\n|---|--:|--:|--:|--:|--:|--:|")
+                rates[setting].append(
+                    rate(addresses[setting], setting[2], args.requests, args.tokens)
+                )
+            print(
+                f"round {turn + 1} of {args.rounds}, load {os.getloadavg()[0]:.1f}",
+                file=sys.stderr,
+                flush=True,
+            )
+    print(
+        f"{llamacpp.release()}, {args.model.name}, {cores} cores, load {os.getloadavg()[0]:.1f}\n"
+    )
+    print(
+        "| attention | threads | slots | tokens/s | ratio | tokens/CPU s | ratio "
+        "|\n|---|--:|--:|--:|--:|--:|--:|"
+    )
     for (exact, threads, slots), each in rates.items():
-        columns = " | ".join(map(cells, zip(*each, strict=True), zip(*rates[settings[0]], strict=True)))
+        columns = " | ".join(
+            map(cells, zip(*each, strict=True), zip(*rates[settings[0]], strict=True))
+        )
         print(f"| {'exact' if exact else 'fast'} | {threads} | {slots} | {columns} |")
 
 

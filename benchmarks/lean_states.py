@@ -1,8 +1,10 @@
-"""Measure how many proof states are embedded per second, in batches (labs/training/embeddings.py) and one by one.
+"""Measure how many proof states are embedded per second, in batches (labs/training/embeddings.py)
+and one by one.
 
     python -m benchmarks.lean_states [--states 256] [--rounds 11] [--model FILE.gguf]
 
-The states are made-up texts. Both ways use the same server, in this process, and take turns to run first."""
+The states are made-up texts. Both ways use the same server, in this process, and take turns to run
+first."""
 
 import argparse
 import asyncio
@@ -22,7 +24,9 @@ from labs.training.served import Weights, embedding
 
 def states(count: int) -> list[str]:
     """Return `count` different texts, each about as long as a proof state."""
-    rows = read_json(DATA / "lean" / "lemmas_train.json", "the lemmas", "Run python -m scripts.lean.make_lemmas")
+    rows = read_json(
+        DATA / "lean" / "lemmas_train.json", "the lemmas", "Run python -m scripts.lean.make_lemmas"
+    )
     statements = [row["statement"].replace(") : ", ")\n⊢ ") for row in rows["theorems"]]
     return [f"case h{number}\n{statements[number % len(statements)]}" for number in range(count)]
 
@@ -58,7 +62,9 @@ def measured(model: Path, count: int, rounds: int) -> dict[str, object]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure states embedded per second, in batches and one by one.")
+    parser = argparse.ArgumentParser(
+        description="Measure states embedded per second, in batches and one by one."
+    )
     parser.add_argument("--states", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--model", type=Path, default=POLICY)

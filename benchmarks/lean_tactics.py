@@ -1,9 +1,10 @@
-"""Measure how many tactics Lean checks per second with one worker and with several workers, and the ratio.
+"""Measure how many tactics Lean checks per second with one worker and with several workers, and the
+ratio.
 
     python -m benchmarks.lean_tactics [--workers 2] [--tactics 400]
 
-As in a search, each state gets several tactics: the proof's tactic and all CANDIDATES. The states come from proofs in
-data/lean/lemmas_train.json. All processes are warm before the clock starts."""
+As in a search, each state gets several tactics: the proof's tactic and all CANDIDATES. The states
+come from proofs in data/lean/lemmas_train.json. All processes are warm before the clock starts."""
 
 import argparse
 import asyncio
@@ -19,21 +20,27 @@ from labs.lean import toolchain
 from labs.lean.session import Workers
 from labs.lean.toolchain import Toolchain
 
-CANDIDATES = ("assumption", "constructor", "intro h9", "rfl")  # checked in each state, besides the proof's tactic
+# checked in each state, besides the proof's tactic
+CANDIDATES = ("assumption", "constructor", "intro h9", "rfl")
 
 Request = tuple[str, list[str]]
 
 
 def requests() -> Iterator[list[Request]]:
     """Yield the requests for one state after another, without end."""
-    rows = read_json(DATA / "lean" / "lemmas_train.json", "the lemmas", "Run python -m scripts.lean.make_lemmas")
+    rows = read_json(
+        DATA / "lean" / "lemmas_train.json", "the lemmas", "Run python -m scripts.lean.make_lemmas"
+    )
     for row in itertools.cycle(rows["theorems"][::7]):
         for count, tactic in enumerate(row["proof"]):
-            yield [(row["statement"], [*row["proof"][:count], one]) for one in (tactic, *CANDIDATES)]
+            yield [
+                (row["statement"], [*row["proof"][:count], one]) for one in (tactic, *CANDIDATES)
+            ]
 
 
 async def rate(lean: Toolchain, count: int, tactics: int) -> float:
-    """Return how many tactics `count` workers check per second. The tactics of a state are checked one by one."""
+    """Return how many tactics `count` workers check per second. The tactics of a state are checked
+    one by one."""
     states = requests()
     left, done = tactics, 0
     async with Workers(lean, count) as workers:
@@ -70,7 +77,9 @@ async def both(count: int, tactics: int) -> dict[str, object]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure tactics checked per second, by several workers and by one.")
+    parser = argparse.ArgumentParser(
+        description="Measure tactics checked per second, by several workers and by one."
+    )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--tactics", type=int, default=400)
     args = parser.parse_args()

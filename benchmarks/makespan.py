@@ -2,23 +2,26 @@
 
     python -m benchmarks.makespan [--quick]
 
-The benchmark uses the real scaffold (core/scaffolds/rsa.py) and the client's real limiter (core/generate/queue.py).
-They run in virtual time against simulated servers, so nothing is measured on a GPU. A simulated server is a simplified
-SGLang with continuous batching:
+The benchmark uses the real scaffold (core/scaffolds/rsa.py) and the client's real limiter
+(core/generate/queue.py). They run in virtual time against simulated servers, so nothing is measured
+on a GPU. A simulated server is a simplified SGLang with continuous batching:
 
-- The roofline (core/plan/roofline.py) gives the times. A decode step writes one token for each running request. A whole
-  prompt is read between two steps (no prefix cache).
-- A request keeps its prompt and its output in the KV cache. The queue is first come, first served. An idle server
-  admits the first request. Otherwise it needs a free slot, and room in the cache for its prompt and at most AHEAD new
-  tokens. Each running request reserves a decaying share of AHEAD tokens (or of the tokens that it may still write).
-- If the cache becomes full, requests with the shortest outputs return to the end of the queue. When they are admitted
-  again, prompt and output are read again. The share becomes the mean output (plus SPARE_STEPS) ÷ the cap.
+- The roofline (core/plan/roofline.py) gives the times. A decode step writes one token for each
+  running request. A whole prompt is read between two steps (no prefix cache).
+- A request keeps its prompt and its output in the KV cache. The queue is first come, first served.
+  An idle server admits the first request. Otherwise it needs a free slot, and room in the cache for
+  its prompt and at most AHEAD new tokens. Each running request reserves a decaying share of AHEAD
+  tokens (or of the tokens that it may still write).
+- If the cache becomes full, requests with the shortest outputs return to the end of the queue. When
+  they are admitted again, prompt and output are read again. The share becomes the mean output (plus
+  SPARE_STEPS) ÷ the cap.
 
 A fleet's router sends each request to the server that has the fewest requests, as the gateway does.
 
-Completion lengths are assumed: they are log-normal and cut at the cap (core/plan/lengths.py). There are no forced
-answers. The bounds hold for any schedule of the same requests on the same servers. The order of equal requests changes
-a ratio by up to 0.03. So each cell is a mean over SEEDS runs, with its standard error.
+Completion lengths are assumed: they are log-normal and cut at the cap (core/plan/lengths.py). There
+are no forced answers. The bounds hold for any schedule of the same requests on the same servers.
+The order of equal requests changes a ratio by up to 0.03. So each cell is a mean over SEEDS runs,
+with its standard error.
 """
 
 import argparse
@@ -50,11 +53,13 @@ from core.types import Completion, Message, Population, Problem
 
 # SGLang's defaults. The shares are multiplied by --schedule-conservativeness.
 AHEAD = 4096  # new tokens for which the cache must have room when a request is admitted
-RESERVED = 0.7 * CONSERVATIVENESS  # share of AHEAD that is reserved for each running request at first
+# share of AHEAD that is reserved for each running request at first
+RESERVED = 0.7 * CONSERVATIVENESS
 LEAST_RESERVED = 0.14 * RESERVED  # the share after DECAY_STEPS
 DECAY_STEPS = 600  # steps until the share has decayed, if no request returns to the queue
 SPARE_STEPS = 20  # steps for which the cache has room after a request returned to the queue
-LOOK_STEPS = 32  # steps between two looks at the queue while the share decays (SGLang looks at every step)
+# steps between two looks at the queue while the share decays (SGLang looks at every step)
+LOOK_STEPS = 32
 ALIKE = 0.5  # assumed share of the variance of log-lengths that is between problems
 
 # Virtual time
@@ -125,7 +130,9 @@ class Engine:
         return len(self.queue) + len(self.running)
 
     async def generate(self, prompt: int, new: int) -> None:
-        assert prompt + new <= self.machine.kv_tokens and new <= self.cap, "the request does not fit"
+        assert prompt + new <= self.machine.kv_tokens and new <= self.cap, (
+            "the request does not fit"
+        )
         request = Request(prompt, new, asyncio.get_running_loop().create_future())
         self.queue.append(request)
         self._arrival.set()
@@ -145,7 +152,9 @@ class Engine:
     def _admit(self) -> float:
         """Admit the requests that fit, and return the seconds that reading their prompts takes."""
         reading = 0.0
-        promised = sum(self.reserved * min(self.cap - self._written(each), AHEAD) for *_, each in self.running)
+        promised = sum(
+            self.reserved * min(self.cap - self._written(each), AHEAD) for *_, each in self.running
+        )
         while self.queue and len(self.running) < self.machine.limit:
             first = self.queue[0]
             ahead = min(self.cap - first.written, AHEAD)
@@ -161,7 +170,8 @@ class Engine:
         return reading
 
     async def _decode(self) -> None:
-        """Decode until a request ends, the cache is full, a request arrives, or it is time to look at the queue."""
+        """Decode until a request ends, the cache is full, a request arrives, or it is time to look
+        at the queue."""
         requests = len(self.running)
         room = (self.machine.kv_tokens - self.held) // requests
         if room == 0:
@@ -172,7 +182,8 @@ class Engine:
         mean = self.held / requests
 
         def seconds(n: int) -> float:
-            """Return the seconds of `n` steps. Contexts grow by one token per step, and times grow linearly."""
+            """Return the seconds of `n` steps. Contexts grow by one token per step, and times grow
+            linearly."""
             return n * sum(self.machine.step(requests, mean + (n - 1) / 2, MIDDLE))
 
         loop = asyncio.get_running_loop()
@@ -182,7 +193,8 @@ class Engine:
                 async with asyncio.timeout(seconds(steps)):
                     await self._arrival.wait()
             passed = loop.time() - began
-            steps = min(steps, max(1, bisect_left(range(steps + 1), passed - 1e-9, key=seconds)))  # ends this step
+            # ends this step
+            steps = min(steps, max(1, bisect_left(range(steps + 1), passed - 1e-9, key=seconds)))
         await asyncio.sleep(max(0.0, seconds(steps) - passed))
         self.busy += seconds(steps)
         self.steps += steps
@@ -200,9 +212,15 @@ class Engine:
         return request.written + self.steps - request.since
 
     def _put_back(self) -> None:
-        """Return requests to the queue until the cache has room for SPARE_STEPS steps, or one request is left."""
-        while self.held + SPARE_STEPS * len(self.running) > self.machine.kv_tokens and len(self.running) > 1:
-            last = min(self.running, key=lambda entry: (self._written(entry[-1]), -entry[-1].prompt))
+        """Return requests to the queue until the cache has room for SPARE_STEPS steps, or one
+        request is left."""
+        while (
+            self.held + SPARE_STEPS * len(self.running) > self.machine.kv_tokens
+            and len(self.running) > 1
+        ):
+            last = min(
+                self.running, key=lambda entry: (self._written(entry[-1]), -entry[-1].prompt)
+            )
             self.running.remove(last)
             request = last[-1]
             request.written = self._written(request)
@@ -221,19 +239,22 @@ class Engine:
 class Workload:
     """A workload of `count` problems with the constants `config`.
 
-    A completion's length depends on SEED, problem, step and member, but not on the schedule. Completions of one problem
-    have similar lengths (ALIKE)."""
+    A completion's length depends on SEED, problem, step and member, but not on the schedule.
+    Completions of one problem have similar lengths (ALIKE)."""
 
     config: RsaConstants
     count: int
-    solutions: tuple[Sample, ...]  # sorted lengths for each step (the last sample also for later steps)
+    # sorted lengths for each step (the last sample also for later steps)
+    solutions: tuple[Sample, ...]
     prompt: float = PROMPT_TOKENS
     answer: float = ANSWER_TOKENS
     alike: float = ALIKE
 
     @classmethod
     def of(cls, config: RsaConstants, count: int, lengths: Lengths) -> "Workload":
-        ordered = tuple(np.sort(np.minimum(sample, config.MAX_TOKENS)) for sample in lengths.solutions)
+        ordered = tuple(
+            np.sort(np.minimum(sample, config.MAX_TOKENS)) for sample in lengths.solutions
+        )
         return cls(config, count, ordered, lengths.prompt, lengths.answer)
 
     def problems(self) -> list[Problem]:
@@ -242,7 +263,8 @@ class Workload:
     def new(self, problem: Problem, t: int, i: int) -> int:
         """Return the number of tokens of the completion of member `i` at step `t`."""
         own, shared = (
-            seeds.rng(self.config.SEED, *names).standard_normal() for names in ((problem.id, t, i), (problem.id,))
+            seeds.rng(self.config.SEED, *names).standard_normal()
+            for names in ((problem.id, t, i), (problem.id,))
         )
         share = NormalDist().cdf(math.sqrt(1 - self.alike) * own + math.sqrt(self.alike) * shared)
         sample = self.solutions[min(t, len(self.solutions) - 1)]
@@ -256,7 +278,8 @@ class Workload:
 # Schedules
 
 
-Priority = Callable[[int, int], float]  # from a problem's index and a step (the highest priority goes first)
+# from a problem's index and a step (the highest priority goes first)
+Priority = Callable[[int, int], float]
 
 OURS = "breadth first"  # core/session/experiment.py
 POLICIES: dict[str, Priority] = {
@@ -269,10 +292,11 @@ POLICIES: dict[str, Priority] = {
 
 @dataclass
 class Schedule:
-    """The client's order of work. At most `limit` requests and `window` problems are in flight (0: all).
+    """The client's order of work. At most `limit` requests and `window` problems are in flight (0:
+    all).
 
-    A member waits for its parents only (`wait` is "nothing"), for the whole previous "population", or for the previous
-    "step" of all problems."""
+    A member waits for its parents only (`wait` is "nothing"), for the whole previous "population",
+    or for the previous "step" of all problems."""
 
     policy: str = OURS
     limit: int = 0
@@ -316,7 +340,9 @@ async def _simulate(work: Workload, machine: Machine, servers: int, schedule: Sc
                 sent[chosen] -= 1
             return Completion("", 0, answer="An answer.", completion_tokens=new)
 
-        async def together(problem: Problem, population: Population, t: int, ask: Any, config: RsaConstants) -> None:
+        async def together(
+            problem: Problem, population: Population, t: int, ask: Any, config: RsaConstants
+        ) -> None:
             await barrier.wait()
 
         ways: dict[str, dict[str, Any]] = {
@@ -324,13 +350,17 @@ async def _simulate(work: Workload, machine: Machine, servers: int, schedule: Sc
             "population": {"stop": lambda problem, population, config: False},
             "step": {"score": together},
         }
-        outcome.populations[problem.id] = [each async for each in rsa(problem, ask, config, **ways[schedule.wait])]
+        outcome.populations[problem.id] = [
+            each async for each in rsa(problem, ask, config, **ways[schedule.wait])
+        ]
 
     async def in_turn(problem: Problem, place: int) -> None:
         async with window:
             await solve(problem, place)
 
-    await asyncio.gather(*(in_turn(problem, place) for place, problem in enumerate(work.problems())))
+    await asyncio.gather(
+        *(in_turn(problem, place) for place, problem in enumerate(work.problems()))
+    )
     outcome.seconds = asyncio.get_running_loop().time()
     for task in serving:
         task.cancel()
@@ -342,11 +372,16 @@ async def _simulate(work: Workload, machine: Machine, servers: int, schedule: Sc
 
 def alone(machine: Machine, prompt: int, new: int) -> float:
     """Return the seconds of a request on an idle server. A busy server takes at least as long."""
-    return machine.prefill(prompt, MIDDLE) + new * sum(machine.step(1, prompt + (new - 1) / 2, MIDDLE))
+    return machine.prefill(prompt, MIDDLE) + new * sum(
+        machine.step(1, prompt + (new - 1) / 2, MIDDLE)
+    )
 
 
-def critical_path_bound(work: Workload, machine: Machine, populations: dict[str, list[Population]]) -> float:
-    """Return the seconds of the longest chain of dependent requests, if each request is alone on its server."""
+def critical_path_bound(
+    work: Workload, machine: Machine, populations: dict[str, list[Population]]
+) -> float:
+    """Return the seconds of the longest chain of dependent requests, if each request is alone on
+    its server."""
     longest = 0.0
     for steps in populations.values():
         ends: list[float] = []
@@ -361,11 +396,13 @@ def critical_path_bound(work: Workload, machine: Machine, populations: dict[str,
 
 
 def work_bound(work: Workload, machine: Machine, populations: dict[str, list[Population]]) -> float:
-    """Return the seconds of all work on one full server. Several servers take at least this time ÷ their number.
+    """Return the seconds of all work on one full server. Several servers take at least this time ÷
+    their number.
 
-    A step gives one token each to at most `limit` requests, which hold at most `kv_tokens` tokens. These limits give
-    the least number of steps, from the number of tokens and from the sum of all tokens' contexts. Each step reads the
-    weights. In any order, every token reads its context, and every prompt is read at least once."""
+    A step gives one token each to at most `limit` requests, which hold at most `kv_tokens` tokens.
+    These limits give the least number of steps, from the number of tokens and from the sum of all
+    tokens' contexts. Each step reads the weights. In any order, every token reads its context, and
+    every prompt is read at least once."""
     tokens = contexts = reading = 0.0
     for steps in populations.values():
         for t, step in enumerate(steps):
@@ -403,7 +440,8 @@ def gpu() -> Machine:
 
 
 def ratio(count: int, servers: int, schedule: Schedule, seed: int) -> float:
-    """Return the simulated time ÷ the larger lower bound. Requests are limited as by core/engines/server.py."""
+    """Return the simulated time ÷ the larger lower bound. Requests are limited as by
+    core/engines/server.py."""
     on, work = gpu(), Workload.of(replace(CONFIG, SEED=seed), count, ASSUMED)
     outcome = simulate(work, on, servers, replace(schedule, limit=(on.limit + 2) * servers))
     path = critical_path_bound(work, on, outcome.populations)
@@ -411,16 +449,27 @@ def ratio(count: int, servers: int, schedule: Schedule, seed: int) -> float:
 
 
 def main(argv: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.makespan", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="print only the first table, from two seeds")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.makespan", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="print only the first table, from two seeds"
+    )
     is_quick = parser.parse_args(argv).quick
     seeds_used = range(2 if is_quick else SEEDS)
     with ProcessPoolExecutor() as pool:
         for title, schedules in list(TABLES.items())[: 1 if is_quick else None]:
-            print(f"\n| {title} | " + " | ".join(f"{count} problems, {n} GPU" for count, n in MACHINES) + " |")
+            print(
+                f"\n| {title} | "
+                + " | ".join(f"{count} problems, {n} GPU" for count, n in MACHINES)
+                + " |"
+            )
             print("|---|" + "--:|" * len(MACHINES))
             for name, schedule in schedules.items():
-                jobs = [[pool.submit(ratio, *on, schedule, seed) for seed in seeds_used] for on in MACHINES]
+                jobs = [
+                    [pool.submit(ratio, *on, schedule, seed) for seed in seeds_used]
+                    for on in MACHINES
+                ]
                 cells = [[each.result() for each in row] for row in jobs]
                 shown = (f"{mean(row):.3f} ± {stdev(row) / len(row) ** 0.5:.3f}" for row in cells)
                 print(f"| {name} | {' | '.join(shown)} |", flush=True)

@@ -1,9 +1,11 @@
-"""Measure the memory of runs with journals of several sizes. 02_rsa_basic resumes from synthetic completions.
+"""Measure the memory of runs with journals of several sizes. 02_rsa_basic resumes from synthetic
+completions.
 
     bash benchmarks/run.sh memory [--n 1000 10000 100000]
 
-The result is a Markdown table. The benchmark fills the journals with Journal.put, under the run's own keys.
-Each run is its own process with benchmarks/stub_server.py as its server. The run requests no completion."""
+The result is a Markdown table. The benchmark fills the journals with Journal.put, under the run's
+own keys. Each run is its own process with benchmarks/stub_server.py as its server. The run requests
+no completion."""
 
 import argparse
 import asyncio
@@ -43,7 +45,9 @@ def stub_server() -> Iterator[Server]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
-        found = probe(f"http://127.0.0.1:{int(process.stdout.readline())}/v1", "the benchmark's stub")
+        found = probe(
+            f"http://127.0.0.1:{int(process.stdout.readline())}/v1", "the benchmark's stub"
+        )
         assert found is not None
         yield found
     finally:
@@ -63,10 +67,16 @@ def many_sums(folder: Path, count: int) -> Path:
     return path
 
 
-async def fill(journal: Journal, chosen: sets.ProblemSet, server: Server, config: RsaConstants) -> None:
-    """Store all completions (about 600 characters each) that RSA will request. About half of the answers are right."""
+async def fill(
+    journal: Journal, chosen: sets.ProblemSet, server: Server, config: RsaConstants
+) -> None:
+    """Store all completions (about 600 characters each) that RSA will request. About half of the
+    answers are right."""
     rng, sampling = random.Random(5), Sampling.of(config)
-    thoughts = [" ".join(f"{rng.randint(2, 400)} + {rng.randint(2, 400)}" for _ in range(60)) for _ in range(1000)]
+    thoughts = [
+        " ".join(f"{rng.randint(2, 400)} + {rng.randint(2, 400)}" for _ in range(60))
+        for _ in range(1000)
+    ]
     generator = Generator(server, journal, 1, 60)
     for problem in chosen.problems:
 
@@ -75,7 +85,15 @@ async def fill(journal: Journal, chosen: sets.ProblemSet, server: Server, config
             key = generator.key(messages, seed, replace(sampling, **changes))
             answer = problem.answer if rng.random() < 0.5 else rng.randint(0, 999)  # noqa: B023
             completion = Completion(
-                key, seed, rng.choice(thoughts), f"The sum is \\boxed{{{answer}}}.", None, "stop", 60, 0, 300
+                key,
+                seed,
+                rng.choice(thoughts),
+                f"The sum is \\boxed{{{answer}}}.",
+                None,
+                "stop",
+                60,
+                0,
+                300,
             )
             journal.put(completion, messages)
             return completion
@@ -85,7 +103,8 @@ async def fill(journal: Journal, chosen: sets.ProblemSet, server: Server, config
 
 
 def resumed(folder: Path, server: Server) -> tuple[float, float, float]:
-    """Run the experiment from its journal. Returns the peak memory in MB, CPU seconds and wall seconds."""
+    """Run the experiment from its journal. Returns the peak memory in MB, CPU seconds and wall
+    seconds."""
     changes = {"BASE_URL": server.base_url, "RESULTS_DIR": str(folder), "PYTHONPATH": str(ROOT)}
     began = time.monotonic()
     process = subprocess.Popen(
@@ -101,8 +120,16 @@ def resumed(folder: Path, server: Server) -> tuple[float, float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="benchmarks.memory", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--n", type=int, nargs="+", default=SIZES, help="numbers of completions (for whole problems)")
+    parser = argparse.ArgumentParser(
+        prog="benchmarks.memory", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument(
+        "--n",
+        type=int,
+        nargs="+",
+        default=SIZES,
+        help="numbers of completions (for whole problems)",
+    )
     sizes = parser.parse_args().n
     config = constants.read(RsaConstants, runpy.run_path(str(EXPERIMENT)), [])
     print("| completions | journal MB | peak MB | CPU s | wall s |\n|---:|---:|---:|---:|---:|")
@@ -110,14 +137,19 @@ def main() -> None:
         for size in sizes:
             with tempfile.TemporaryDirectory(prefix="memory-") as name:
                 folder = Path(name)
-                chosen = sets.load(str(many_sums(folder, max(1, size // RSA.max_completions(config)))))
+                chosen = sets.load(
+                    str(many_sums(folder, max(1, size // RSA.max_completions(config))))
+                )
                 path = folder / "journal" / "02_rsa_basic.jsonl"
                 with Journal(path) as journal:
                     asyncio.run(fill(journal, chosen, server, config))
                     count = len(journal)
                 peak, cpu, wall = resumed(folder, server)
                 kept = path.stat().st_size / 1e6
-                print(f"| {count:,} | {kept:,.1f} | {peak:,.0f} | {cpu:,.1f} | {wall:,.1f} |", flush=True)
+                print(
+                    f"| {count:,} | {kept:,.1f} | {peak:,.0f} | {cpu:,.1f} | {wall:,.1f} |",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -1,13 +1,16 @@
 """Serve a chat API that answers at once with the same reply, to measure a client's own cost.
 
-    python benchmarks/stub_server.py --port 0 [--thinking-chars 1500] [--answer-chars 500] [--pieces 1] [--delay 0]
+    python benchmarks/stub_server.py --port 0 [--thinking-chars 1500] [--answer-chars 500] [--pieces
+    1] [--delay 0]
 
-The server prints its port on 127.0.0.1 and runs until it is stopped. It has no model and checks nothing. All POSTs get
-the same chat completion, encoded once at the start. If the body contains "stream": true, the completion is sent as
-server-sent events. They are role, `--pieces` of thinking, `--pieces` of the answer, end, usage and [DONE]. The server
-writes all events at once. A real server sends an event for every few tokens, and `--pieces` measures the cost of
-reading them. GET /v1/models returns one model, "stub". It has no owner, so the harness treats the server as kind
-"other". With `--delay`, each completion is sent after that many seconds, so that many requests are in flight."""
+The server prints its port on 127.0.0.1 and runs until it is stopped. It has no model and checks
+nothing. All POSTs get the same chat completion, encoded once at the start. If the body contains
+"stream": true, the completion is sent as server-sent events. They are role, `--pieces` of thinking,
+`--pieces` of the answer, end, usage and [DONE]. The server writes all events at once. A real server
+sends an event for every few tokens, and `--pieces` measures the cost of reading them. GET
+/v1/models returns one model, "stub". It has no owner, so the harness treats the server as kind
+"other". With `--delay`, each completion is sent after that many seconds, so that many requests are
+in flight."""
 
 import argparse
 import asyncio
@@ -37,7 +40,11 @@ class Replies:
         answer = text("word ", answer_chars - len(ANSWER_END)) + ANSWER_END
         tokens = (thinking_chars + answer_chars) // CHARS_PER_TOKEN
         head = {"id": "stub-1", "created": 1, "model": MODEL}
-        usage = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": tokens, "total_tokens": PROMPT_TOKENS + tokens}
+        usage = {
+            "prompt_tokens": PROMPT_TOKENS,
+            "completion_tokens": tokens,
+            "total_tokens": PROMPT_TOKENS + tokens,
+        }
         message = {"role": "assistant", "content": answer, "reasoning_content": thinking}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         whole = head | {"object": "chat.completion", "choices": [choice], "usage": usage}
@@ -69,7 +76,8 @@ def _response(kind: str, body: bytes, status: str = "200 OK") -> bytes:
 
 
 class Stub(asyncio.Protocol):
-    """A connection that is kept alive. Requests come one after another, and a body needs a content length."""
+    """A connection that is kept alive. Requests come one after another, and a body needs a content
+    length."""
 
     def __init__(self, replies: Replies, delay: float) -> None:
         self.replies, self.delay = replies, delay
@@ -93,7 +101,9 @@ class Stub(asyncio.Protocol):
 
     def _answer(self, head: bytes, body: bytes) -> None:
         if head.startswith(b"get"):
-            self.transport.write(self.replies.models if b"/v1/models " in head[:80] else self.replies.missing)
+            self.transport.write(
+                self.replies.models if b"/v1/models " in head[:80] else self.replies.missing
+            )
             return
         is_stream = b'"stream":true' in body or b'"stream": true' in body
         reply = self.replies.stream if is_stream else self.replies.whole
@@ -106,14 +116,20 @@ class Stub(asyncio.Protocol):
 async def serve(args: argparse.Namespace) -> None:
     replies = Replies(args.thinking_chars, args.answer_chars, args.pieces)
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Stub(replies, args.delay), "127.0.0.1", args.port, backlog=20_000)
+    server = await loop.create_server(
+        lambda: Stub(replies, args.delay), "127.0.0.1", args.port, backlog=20_000
+    )
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Serve a chat API that answers at once with the same reply.")
-    parser.add_argument("--port", type=int, default=0, help="port to listen on (default: 0, a free port)")
+    parser = argparse.ArgumentParser(
+        description="Serve a chat API that answers at once with the same reply."
+    )
+    parser.add_argument(
+        "--port", type=int, default=0, help="port to listen on (default: 0, a free port)"
+    )
     parser.add_argument("--thinking-chars", type=int, default=1500)
     parser.add_argument("--answer-chars", type=int, default=500)
     parser.add_argument("--pieces", type=int, default=1, help="number of events per streamed text")

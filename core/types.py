@@ -1,5 +1,5 @@
-"""Define the common types: problem, completion, population, scaffold and grader.
-A scaffold asks a model about a problem and yields populations of candidates. A grader grades the candidates."""
+"""Define the common types: problem, completion, population, scaffold and grader. A scaffold asks a
+model about a problem and yields populations of candidates. A grader grades the candidates."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,13 +13,19 @@ Messages = Sequence[Message]
 # Budget forcing: the text that opens the answer after thinking was closed at the cap.
 FORCED_ANSWER = "Time is up. The final answer is \\boxed{"
 FORCED_PROOF = "Time is up. This is the proof, as far as it goes:"
-ELICITED_ANSWER = "Therefore, the answer is \\boxed{"  # continues a reply that ended without an answer (ELICIT=1)
-BOX = " \\boxed{"  # the end of these openings, which is left out if the run reads words (ANSWER=text or number)
+# continues a reply that ended without an answer (ELICIT=1)
+ELICITED_ANSWER = "Therefore, the answer is \\boxed{"
+# the end of these openings, which is left out if the run reads words (ANSWER=text or number)
+BOX = " \\boxed{"
 ELICITED_TOKENS = 32  # the token cap of an elicited answer if ANSWER_TOKENS is 0
-# Meanings of the servers' finish reasons. Reasons are in lower case, without details such as ": SAFETY".
+# Meanings of the servers' finish reasons. Reasons are in lower case, without details such as ":
+# SAFETY".
 CUT, FILTERED, BROKEN = "length", "content_filter", "error"
 _REASONS = {
-    CUT: "length max_length max_tokens max_output_tokens model_length pause_turn model_context_window_exceeded",
+    CUT: (
+        "length max_length max_tokens max_output_tokens model_length pause_turn "
+        "model_context_window_exceeded"
+    ),
     FILTERED: "content_filter content_filtered safety image_safety recitation refusal prohibited_content blocklist "
     "spii sensitive guardrail_intervened",
     BROKEN: "error abort cancelled timeout network_error insufficient_system_resource",
@@ -27,7 +33,8 @@ _REASONS = {
 ENDS = {reason: end for end, reasons in _REASONS.items() for reason in reasons.split()}
 TOOL_CALL = "tool_calls"  # the finish reason of a reply that calls tools and has no text
 PROOF = "proof"  # the answer_type of a problem that asks for a proof
-ANSWERS, PROOFS, EITHER = "answers", "proofs", "either"  # the kinds of problems that a grader accepts
+# the kinds of problems that a grader accepts
+ANSWERS, PROOFS, EITHER = "answers", "proofs", "either"
 MAX_POINTS = 7  # most points of a proof, as at olympiads
 GOOD = 6  # the fewest points of a proof that is right except for slips
 MAX_ANSWER_CHARS = 1000  # a longer text is not an answer
@@ -37,11 +44,20 @@ CHARACTERS = 3  # approximate characters per token, if the server counts no toke
 
 def end_of(finish_reason: str | None) -> str:
     """Return CUT, FILTERED or BROKEN, or "" if the reply ended in another way."""
-    return ENDS.get((finish_reason or "").partition(":")[0].strip().lower().rpartition(".")[2].replace("-", "_"), "")
+    return ENDS.get(
+        (finish_reason or "")
+        .partition(":")[0]
+        .strip()
+        .lower()
+        .rpartition(".")[2]
+        .replace("-", "_"),
+        "",
+    )
 
 
 def opening_for(text: str, reading: str) -> str:
-    """Return the opening `text` of an answer, without its box if the reading (Problem.reading) expects none."""
+    """Return the opening `text` of an answer, without its box if the reading (Problem.reading)
+    expects none."""
     return text.removesuffix(BOX) if reading.startswith((f"{TEXT} ", f"{LAST_NUMBER} ")) else text
 
 
@@ -49,10 +65,11 @@ def opening_for(text: str, reading: str) -> str:
 class Problem:
     """A problem. `answer` is the reference answer as text, or None if there is none.
 
-    `answer_type` is "integer" (AIME's 0-999), "math" (any answer that core/grading/equality.py compares) or "proof".
-    `columns` is the row of the data set, with its own names. Graders use a reference `solution`, the `guidelines` for
-    points (IMO-ProofBench), and a `grading_scheme` with the points of each step (ProofBench). Missing texts are "".
-    `split` names a part of the data set. `way` is the constant ANSWER of the run: how replies state their answer."""
+    `answer_type` is "integer" (AIME's 0-999), "math" (any answer that core/grading/equality.py
+    compares) or "proof". `columns` is the row of the data set, with its own names. Graders use a
+    reference `solution`, the `guidelines` for points (IMO-ProofBench), and a `grading_scheme` with
+    the points of each step (ProofBench). Missing texts are "". `split` names a part of the data
+    set. `way` is the constant ANSWER of the run: how replies state their answer."""
 
     id: str
     statement: str
@@ -89,7 +106,8 @@ class Wording:
 
 @dataclass(frozen=True)
 class Sampling:
-    """The sampling parameters of one completion. For top_k, min_p, answer_tokens and waits, 0 means off."""
+    """The sampling parameters of one completion. For top_k, min_p, answer_tokens and waits, 0 means
+    off."""
 
     temperature: float = 0.7
     top_p: float = 1.0
@@ -109,7 +127,8 @@ class Sampling:
     @classmethod
     def of(cls, config: Sampled, is_proof: bool = False, answer_type: str = "") -> "Sampling":
         """Return the sampling parameters for a solution or a proof, from an experiment's constants.
-        Solutions of a problem with this `answer_type` are continued if they lack an answer and ELICIT is 1."""
+        Solutions of a problem with this `answer_type` are continued if they lack an answer and
+        ELICIT is 1."""
         waits = config.WAITS if isinstance(config, Waiting) else 0
         tokens = config.ANSWER_TOKENS if isinstance(config, Forced) else 0
         return cls(
@@ -119,14 +138,19 @@ class Sampling:
             min_p=config.MIN_P,
             max_tokens=config.MAX_TOKENS,
             answer_tokens=tokens,  # if thinking was cut off
-            answer_opening=FORCED_PROOF if is_proof else opening_for(FORCED_ANSWER, answer_type if tokens else ""),
+            answer_opening=FORCED_PROOF
+            if is_proof
+            else opening_for(FORCED_ANSWER, answer_type if tokens else ""),
             waits=waits,
             wait_word=config.WAIT_WORD if isinstance(config, Waiting) and waits else WAIT,
-            elicit=answer_type if isinstance(config, Forced) and config.ELICIT and not is_proof else "",
+            elicit=answer_type
+            if isinstance(config, Forced) and config.ELICIT and not is_proof
+            else "",
         )
 
     def but(self, **changes: Any) -> "Sampling":
-        """Return the parameters with `changes`. Requests with changes are side calls, so nothing is elicited."""
+        """Return the parameters with `changes`. Requests with changes are side calls, so nothing is
+        elicited."""
         return replace(self, **{"elicit": "", **changes}) if changes else self
 
     @property
@@ -136,26 +160,32 @@ class Sampling:
 
     @property
     def earlier(self) -> "Sampling | None":
-        """The parameters of the completion that this one continues: without ELICIT, or with one wait less. None if it
-        continues none. Without waits, `wait_word` is the default, so journal keys omit it."""
+        """The parameters of the completion that this one continues: without ELICIT, or with one
+        wait less. None if it continues none. Without waits, `wait_word` is the default, so journal
+        keys omit it."""
         if self.elicit:
             return replace(self, elicit="")
-        less = replace(self, waits=self.waits - 1, wait_word=self.wait_word if self.waits > 1 else WAIT)
+        less = replace(
+            self, waits=self.waits - 1, wait_word=self.wait_word if self.waits > 1 else WAIT
+        )
         return less if self.waits else None
 
 
 @dataclass(frozen=True)
 class Completion:
-    """A reply to one request. Truncated, empty and failed completions are recorded, and never silently count as wrong.
+    """A reply to one request. Truncated, empty and failed completions are recorded, and never
+    silently count as wrong.
 
-    `answer` is the text after thinking. `forced` is the answer after thinking was closed at the cap (None: not forced).
-    If the reply ended by itself without an answer (ELICIT=1), `forced` is its `answer` with the elicited answer.
-    `before_waits` contains the answers before each wait, and `tokens_before_waits` their completion tokens. Token
-    counts include these answers and waits, and are 0 if unknown (see `counted`). `seconds` is wall-clock time.
+    `answer` is the text after thinking. `forced` is the answer after thinking was closed at the cap
+    (None: not forced). If the reply ended by itself without an answer (ELICIT=1), `forced` is its
+    `answer` with the elicited answer. `before_waits` contains the answers before each wait, and
+    `tokens_before_waits` their completion tokens. Token counts include these answers and waits, and
+    are 0 if unknown (see `counted`). `seconds` is wall-clock time.
 
-    `logprob` sums the natural log-probabilities of all tokens of the reply: thinking, answer and, if listed, the end
-    token. SGLang's values include the temperature, but values of llama.cpp and vLLM do not. `logprob` is None if it was
-    not requested, if a token lacks a log-probability, or if the reply has several pieces (forced answers, waits)."""
+    `logprob` sums the natural log-probabilities of all tokens of the reply: thinking, answer and,
+    if listed, the end token. SGLang's values include the temperature, but values of llama.cpp and
+    vLLM do not. `logprob` is None if it was not requested, if a token lacks a log-probability, or
+    if the reply has several pieces (forced answers, waits)."""
 
     key: str
     seed: int
@@ -172,12 +202,17 @@ class Completion:
     before_waits: list[str] = field(default_factory=list)
     tokens_before_waits: list[int] = field(default_factory=list)
     not_waited: str | None = None  # the reason if thinking could not be continued
-    logprobs: dict[str, float] = field(default_factory=dict)  # first answer token -> natural log-probability
+    # first answer token -> natural log-probability
+    logprobs: dict[str, float] = field(default_factory=dict)
     logprob: float | None = None
-    context: int = 0  # if the server's context ended the reply before its token cap, its tokens with the prompt
-    origin: str = field(default="", compare=False)  # the server (Server.origin), or "" if not recorded
-    model: str = field(default="", compare=False)  # the model's name in the server's reply, or "" if missing
-    reused: bool = field(default=False, compare=False)  # whether the completion comes from the journal
+    # if the server's context ended the reply before its token cap, its tokens with the prompt
+    context: int = 0
+    # the server (Server.origin), or "" if not recorded
+    origin: str = field(default="", compare=False)
+    # the model's name in the server's reply, or "" if missing
+    model: str = field(default="", compare=False)
+    # whether the completion comes from the journal
+    reused: bool = field(default=False, compare=False)
 
     @property
     def text(self) -> str:
@@ -216,28 +251,38 @@ class Completion:
 
     @property
     def counted(self) -> tuple[int | None, int | None, int | None]:
-        """The numbers of prompt, cached and completion tokens. A number that the server did not report is None."""
+        """The numbers of prompt, cached and completion tokens. A number that the server did not
+        report is None."""
         prompt = self.prompt_tokens if self.prompt_tokens or self.error else None
         cached = None if prompt is None else self.cached_tokens
         is_silent = prompt is not None and not (self.thinking or self.text)
-        return prompt, cached, self.completion_tokens if self.completion_tokens or is_silent else None
+        return (
+            prompt,
+            cached,
+            self.completion_tokens if self.completion_tokens or is_silent else None,
+        )
 
 
 class Ask(Protocol):
-    """A function that asks the model. `names` must be unique within a problem, and `changes` are fields of Sampling."""
+    """A function that asks the model. `names` must be unique within a problem, and `changes` are
+    fields of Sampling."""
 
-    async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion: ...
+    async def __call__(
+        self, messages: Sequence[Message], *names: str | int, **changes: Any
+    ) -> Completion: ...
 
 
 @dataclass
 class Member:
-    """A candidate in a population: its completion and the indices of its `parents` in the previous population.
+    """A candidate in a population: its completion and the indices of its `parents` in the previous
+    population.
 
-    After verification, `self_score` is in [0, 1] (None: no readable verdict) and `verdicts` contains the single
-    verdicts. A scaffold's own score, such as a reward model's, may be any number without verdicts. `side_calls` are
-    further completions for this candidate (verifications, selections, summaries, plans).
-    `carried_over` means that an earlier population of this problem contains the candidate and counts its tokens.
-    `notes` name faults that were handled, in a fixed wording ("invalid selection"). Results count the notes."""
+    After verification, `self_score` is in [0, 1] (None: no readable verdict) and `verdicts`
+    contains the single verdicts. A scaffold's own score, such as a reward model's, may be any
+    number without verdicts. `side_calls` are further completions for this candidate (verifications,
+    selections, summaries, plans). `carried_over` means that an earlier population of this problem
+    contains the candidate and counts its tokens. `notes` name faults that were handled, in a fixed
+    wording ("invalid selection"). Results count the notes."""
 
     completion: Completion
     parents: list[int] = field(default_factory=list)
@@ -253,8 +298,9 @@ Populations = AsyncIterator[Population]
 
 
 class Stage(Population):
-    """A population with a `name` of a word or two ("reviews"). Reports show the name instead of a number.
-    If `is_partial`, its solutions are unfinished, so missing answers cause no warning and scores enter no AUC."""
+    """A population with a `name` of a word or two ("reviews"). Reports show the name instead of a
+    number. If `is_partial`, its solutions are unfinished, so missing answers cause no warning and
+    scores enter no AUC."""
 
     def __init__(self, name: str, members: Iterable[Member], is_partial: bool = False) -> None:
         super().__init__(members)
@@ -262,8 +308,9 @@ class Stage(Population):
 
 
 def carried(completion: Completion, config: Carrying) -> str:
-    """Return the part of a candidate that other requests see. CARRY="answer" selects the text after thinking, "full"
-    all text, and "tail" the last CARRY_TOKENS tokens, estimated by the completion's characters per token."""
+    """Return the part of a candidate that other requests see. CARRY="answer" selects the text after
+    thinking, "full" all text, and "tail" the last CARRY_TOKENS tokens, estimated by the
+    completion's characters per token."""
     if config.CARRY == "answer":
         return completion.text
     whole = f"{completion.thinking}\n\n{completion.text}".strip()
@@ -275,7 +322,8 @@ def carried(completion: Completion, config: Carrying) -> str:
 
 @runtime_checkable
 class Planned(Protocol):
-    """An object that an experiment runs and plan.sh plans: a scaffold, a comparison of scaffolds, or a lab's task."""
+    """An object that an experiment runs and plan.sh plans: a scaffold, a comparison of scaffolds,
+    or a lab's task."""
 
     @property
     def constants(self) -> type[Any]: ...
@@ -295,10 +343,11 @@ class Bounded(Planned, Protocol):
 class Scaffold(Generic[A]):
     """A way to spend test-time compute on a problem.
 
-    `run(problem, ask, config)` is an async generator of populations, and `constants` is the class of `config`.
-    `max_completions(config)` bounds the completions of one problem. `texts_shown(config)` bounds the texts (candidates,
-    reports, summaries) in one prompt, and so the length of the context. `prompts` are all templates. Results contain a
-    hash of these templates. `for_proofs` names the SCAFFOLD to use for proofs ("": this one solves proofs)."""
+    `run(problem, ask, config)` is an async generator of populations, and `constants` is the class
+    of `config`. `max_completions(config)` bounds the completions of one problem.
+    `texts_shown(config)` bounds the texts (candidates, reports, summaries) in one prompt, and so
+    the length of the context. `prompts` are all templates. Results contain a hash of these
+    templates. `for_proofs` names the SCAFFOLD to use for proofs ("": this one solves proofs)."""
 
     run: Callable[[Problem, Ask, A], Populations]
     max_completions: Callable[[A], int]
@@ -310,11 +359,13 @@ class Scaffold(Generic[A]):
 
 @dataclass(frozen=True)
 class Grade:
-    """A grade of a candidate. `value` is in [0, 1] (1 is right), or None if not graded. `answer` is the graded answer.
+    """A grade of a candidate. `value` is in [0, 1] (1 is right), or None if not graded. `answer` is
+    the graded answer.
 
-    `doubt` says briefly why the answer may be wrong or missing. `reason` is the grader's explanation. `is_undecided`
-    means that there is no verdict, which counts as 0. If the answer was forced, `unforced` is the grade without
-    forcing. `before_waits` grades the answers before each wait. `side_calls` are the completions of the grading."""
+    `doubt` says briefly why the answer may be wrong or missing. `reason` is the grader's
+    explanation. `is_undecided` means that there is no verdict, which counts as 0. If the answer was
+    forced, `unforced` is the grade without forcing. `before_waits` grades the answers before each
+    wait. `side_calls` are the completions of the grading."""
 
     value: float | None
     answer: str | None = None
@@ -328,11 +379,13 @@ class Grade:
 
 @dataclass(frozen=True)
 class Graded:
-    """The grades of a population, in order, and its vote: an `answer` (None: no vote) and all answers `tied` with it.
+    """The grades of a population, in order, and its vote: an `answer` (None: no vote) and all
+    answers `tied` with it.
 
-    `groups` contains the rank of each member's answer (0: most votes, None: no answer). `score` is the
-    mean grade of the tied answers, in [0, 1]. Without a vote, `score` is the mean of all grades. Without grades,
-    `score` is None. `undecided_pairs` counts comparisons of two answers without a verdict."""
+    `groups` contains the rank of each member's answer (0: most votes, None: no answer). `score` is
+    the mean grade of the tied answers, in [0, 1]. Without a vote, `score` is the mean of all
+    grades. Without grades, `score` is None. `undecided_pairs` counts comparisons of two answers
+    without a verdict."""
 
     grades: list[Grade]
     score: float | None
@@ -343,6 +396,7 @@ class Graded:
 
 
 class Grader(Protocol):
-    """A function that grades a population. `ask` sends requests to the run's model or to a second server's model."""
+    """A function that grades a population. `ask` sends requests to the run's model or to a second
+    server's model."""
 
     async def __call__(self, problem: Problem, population: Population, ask: Ask) -> Graded: ...

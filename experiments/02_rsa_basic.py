@@ -1,10 +1,11 @@
 """RSA with settings for one GPU.
 
-Each of T steps writes N new solutions. For each new solution, RSA draws K of the last N solutions and aggregates them.
-This is the loop of the paper with smaller settings. 16_rsa_paper has the paper's settings.
+Each of T steps writes N new solutions. For each new solution, RSA draws K of the last N solutions
+and aggregates them. This is the loop of the paper with smaller settings. 16_rsa_paper has the
+paper's settings.
 
-Question: how much does each step of aggregation add to a population of N solutions (arXiv 2509.26626)?
-Expected: mean accuracy rises with every step and exceeds the majority vote of step 0.
+Question: how much does each step of aggregation add to a population of N solutions (arXiv
+2509.26626)? Expected: mean accuracy rises with every step and exceeds the majority vote of step 0.
 Command: bash scripts/run.sh 02_rsa_basic
 """
 

@@ -2,10 +2,10 @@
 
 The model scores its own candidates.
 
-Question: does accuracy rise faster if RSA draws candidates by the model's own scores?
-Expected: accuracy is above 02_rsa_basic in the first steps if the model distinguishes right from wrong solutions (AUC
-well above 0.5). Otherwise, both experiments have about the same accuracy.
-Command: bash scripts/run.sh 03_rsa_verify
+Question: does accuracy rise faster if RSA draws candidates by the model's own scores? Expected:
+accuracy is above 02_rsa_basic in the first steps if the model distinguishes right from wrong
+solutions (AUC well above 0.5). Otherwise, both experiments have about the same accuracy. Command:
+bash scripts/run.sh 03_rsa_verify
 """
 
 from core.scaffolds.rsa_verified import RSA_VERIFIED

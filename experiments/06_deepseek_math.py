@@ -1,12 +1,13 @@
 """The search of DeepSeekMath-V2.
 
-The search reviews each proof (or solution) several times, and refines the best ones with their harshest reviews.
+The search reviews each proof (or solution) several times, and refines the best ones with their
+harshest reviews.
 
-Question: do written reviews help more than scores alone, if the model refines proofs with them (arXiv 2511.22570)?
-Expected: accuracy is above the majority vote of the first N proofs if reviews distinguish right from wrong solutions
-(AUC well above 0.5). The search then also stops early on easy problems. Otherwise, the search is an expensive best of
-N, because four of five completions are reviews.
-Command: bash scripts/run.sh 06_deepseek_math
+Question: do written reviews help more than scores alone, if the model refines proofs with them
+(arXiv 2511.22570)? Expected: accuracy is above the majority vote of the first N proofs if reviews
+distinguish right from wrong solutions (AUC well above 0.5). The search then also stops early on
+easy problems. Otherwise, the search is an expensive best of N, because four of five completions are
+reviews. Command: bash scripts/run.sh 06_deepseek_math
 """
 
 from core.scaffolds.deepseek_math import DEEPSEEK_MATH

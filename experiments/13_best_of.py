@@ -1,9 +1,8 @@
 """Best of N: the model scores its own solutions.
 
-Question: does the model choose a right solution more often than the majority vote does?
-Expected: accuracy is above the mean of the samples if the model distinguishes right from wrong solutions (AUC above
-0.5). Ties between scores reduce the gain.
-Command: bash scripts/run.sh 13_best_of
+Question: does the model choose a right solution more often than the majority vote does? Expected:
+accuracy is above the mean of the samples if the model distinguishes right from wrong solutions (AUC
+above 0.5). Ties between scores reduce the gain. Command: bash scripts/run.sh 13_best_of
 """
 
 from core.scaffolds.best_of import BEST_OF

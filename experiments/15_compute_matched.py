@@ -1,13 +1,14 @@
 """Scaffolds on the same problems at equal budgets.
 
-A budget of 5.5 is the mean cost of 5.5 independent samples per problem. Budgets are not whole numbers, so that a step
-may cost slightly more than a whole number of samples. After a run on proofs, such as PROBLEMS=sums_proof, run
-bash scripts/grade.sh 15_compute_matched. The comparison then counts points instead of votes.
+A budget of 5.5 is the mean cost of 5.5 independent samples per problem. Budgets are not whole
+numbers, so that a step may cost slightly more than a whole number of samples. After a run on
+proofs, such as PROBLEMS=sums_proof, run bash scripts/grade.sh 15_compute_matched. The comparison
+then counts points instead of votes.
 
-Question: which scaffold makes the best use of a budget of tokens, compute or money?
-Expected: voting is hard to beat at small budgets. RSA gains if the budget allows several steps.
-Command: bash scripts/run.sh 15_compute_matched (on a GPU, first bash scripts/plan.sh 15_compute_matched. For a shorter
-run, add RUNS=1 BUDGETS=2.5,8.5 ENTRIES=01_greedy,13_best_of_4,14_refinement,02_rsa_basic_4)
+Question: which scaffold makes the best use of a budget of tokens, compute or money? Expected:
+voting is hard to beat at small budgets. RSA gains if the budget allows several steps. Command: bash
+scripts/run.sh 15_compute_matched (on a GPU, first bash scripts/plan.sh 15_compute_matched. For a
+shorter run, add RUNS=1 BUDGETS=2.5,8.5 ENTRIES=01_greedy,13_best_of_4,14_refinement,02_rsa_basic_4)
 """
 
 from dataclasses import replace
@@ -29,18 +30,20 @@ SEED = 0  # seed of the random draws and of the requests of the first run
 
 
 def never(*_: object) -> bool:
-    """Return False, so that RSA never stops early. With a stop rule, RSA starts a step only after the previous step has
-    finished. A budget then pays for no unfinished steps."""
+    """Return False, so that RSA never stops early. With a stop rule, RSA starts a step only after
+    the previous step has finished. A budget then pays for no unfinished steps."""
     return False
 
 
 stepwise = replace(RSA, run=partial(rsa, stop=never))
 
-# An entry has its experiment's constants, except MAX_TOKENS etc. above and its own changes. The first is the reference.
-# It draws as many samples as the largest budget needs.
+# An entry has its experiment's constants, except MAX_TOKENS etc. above and its own changes. The
+# first is the reference. It draws as many samples as the largest budget needs.
 entries = [
     entry("12_majority", proofs="samples", STAGE=1),
-    entry("12_majority", name="12_majority_hot", proofs="samples_hot", STAGE=1, N=60, TEMPERATURE=1.0),
+    entry(
+        "12_majority", name="12_majority_hot", proofs="samples_hot", STAGE=1, N=60, TEMPERATURE=1.0
+    ),
     entry("01_baseline", name="01_greedy", N=1, TEMPERATURE=0.0),
     entry("13_best_of"),
     entry("13_best_of", name="13_best_of_4", N=4, VERIFY_SAMPLES=2),

@@ -1,12 +1,13 @@
 """Proofs by any scaffold, for grade.sh to grade.
 
-SCAFFOLD may be any scaffold except majority and rsa_adaptive, which compare answers. Results show "not graded" until
-grade.sh has graded the proofs. The embedded model has learnt to prove the remainders of sums.
+SCAFFOLD may be any scaffold except majority and rsa_adaptive, which compare answers. Results show
+"not graded" until grade.sh has graded the proofs. The embedded model has learnt to prove the
+remainders of sums.
 
-Question: how much does test-time compute add if there is no answer to vote on (QED-Nano's report, avg@3)?
-Expected: QED-Nano reports 40.0% of all points on IMO-ProofBench and 44.9% on ProofBench without a scaffold. With
-reviews and refinements, it reports more points. We have not measured these figures.
-Command: bash scripts/run.sh 18_proofs SCAFFOLD=deepseek_math PROBLEMS=imo_proofbench
+Question: how much does test-time compute add if there is no answer to vote on (QED-Nano's report,
+avg@3)? Expected: QED-Nano reports 40.0% of all points on IMO-ProofBench and 44.9% on ProofBench
+without a scaffold. With reviews and refinements, it reports more points. We have not measured these
+figures. Command: bash scripts/run.sh 18_proofs SCAFFOLD=deepseek_math PROBLEMS=imo_proofbench
 """
 
 from core.grading.ungraded import ungraded

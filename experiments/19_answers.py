@@ -1,9 +1,10 @@
 """Any scaffold on a set of answers, RUNS times.
 
-To compare scaffolds, change only SCAFFOLD. With equal constants, a scaffold's own experiment has the same accuracy.
+To compare scaffolds, change only SCAFFOLD. With equal constants, a scaffold's own experiment has
+the same accuracy.
 
-Question: how accurate is a scaffold on a benchmark of final answers, and how much do runs differ (avg@3)?
-Expected: QED-Nano reports 67.5% on IMO-AnswerBench. We have not measured this figure.
+Question: how accurate is a scaffold on a benchmark of final answers, and how much do runs differ
+(avg@3)? Expected: QED-Nano reports 67.5% on IMO-AnswerBench. We have not measured this figure.
 Command: bash scripts/run.sh 19_answers SCAFFOLD=baseline PROBLEMS=imo_answerbench
 """
 

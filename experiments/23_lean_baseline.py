@@ -2,10 +2,11 @@
 
 The policy is the model that proposes tactics. A node is a tactic sent to Lean.
 
-Question: how many theorems does best-first search prove with this policy, at how many nodes, and where does it fail?
-Expected: the tiny policy of data/lean has learnt proofs of up to three tactics. The search finds some longer proofs.
-Other authors report 2 to 4 different tactics among 32 candidates for a state.
-Command: bash scripts/run.sh 23_lean_baseline (for your own theorems, add THEOREMS=FILE)
+Question: how many theorems does best-first search prove with this policy, at how many nodes, and
+where does it fail? Expected: the tiny policy of data/lean has learnt proofs of up to three tactics.
+The search finds some longer proofs. Other authors report 2 to 4 different tactics among 32
+candidates for a state. Command: bash scripts/run.sh 23_lean_baseline (for your own theorems, add
+THEOREMS=FILE)
 """
 
 from labs.lean.experiments import BASELINE, baseline

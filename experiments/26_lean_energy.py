@@ -1,12 +1,13 @@
 """Proof search in four orders at equal nodes.
 
-The search orders the open states by log probability, by energy, by both, or at random. The energy model has learnt to
-give states near a proof a low energy. All searches use the same policy, which proposes the tactics.
+The search orders the open states by log probability, by energy, by both, or at random. The energy
+model has learnt to give states near a proof a low energy. All searches use the same policy, which
+proposes the tactics.
 
-Question: does the energy order the open states better than log probability does?
-Expected: if the policy proposes few tactics, no open states are left and the order does not matter. EXPLORE adds
-tactics. Also try LENGTH_NORMALISED=1: mean log probabilities may gain as much over summed ones as the energy does.
-Command: bash scripts/run.sh 26_lean_energy ITERATION=2 (after 25_lean_all)
+Question: does the energy order the open states better than log probability does? Expected: if the
+policy proposes few tactics, no open states are left and the order does not matter. EXPLORE adds
+tactics. Also try LENGTH_NORMALISED=1: mean log probabilities may gain as much over summed ones as
+the energy does. Command: bash scripts/run.sh 26_lean_energy ITERATION=2 (after 25_lean_all)
 """
 
 from labs.lean.experiments import ABLATION, ablate

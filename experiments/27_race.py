@@ -1,12 +1,15 @@
-"""A race of the entries of 15_compute_matched at one budget. Entries that can't be the best are dropped early.
+"""A race of the entries of 15_compute_matched at one budget. Entries that can't be the best are
+dropped early.
 
-All entries run on the same problems, in a random order and in blocks. After each block, an entry is dropped if it is
-shown not to be the best. Looks, drops and intervals are printed, and stored in results/27_race. The race ends if one
-entry is left, if no entry left is better than the first by EFFECT, or after the last problem.
+All entries run on the same problems, in a random order and in blocks. After each block, an entry is
+dropped if it is shown not to be the best. Looks, drops and intervals are printed, and stored in
+results/27_race. The race ends if one entry is left, if no entry left is better than the first by
+EFFECT, or after the last problem.
 
 Question: which scaffold is the best for my model, problems and budget, with the fewest tokens?
-Expected: poor entries are dropped within 10 to 30 problems. Entries that are equal stay until the end.
-Command: bash scripts/run.sh 27_race (on a GPU, first bash scripts/plan.sh 27_race, which plans a race without drops)
+Expected: poor entries are dropped within 10 to 30 problems. Entries that are equal stay until the
+end. Command: bash scripts/run.sh 27_race (on a GPU, first bash scripts/plan.sh 27_race, which plans
+a race without drops)
 """
 
 from core.session.race import comparison_of, run_race

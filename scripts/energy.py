@@ -1,4 +1,5 @@
-"""Train the energy model of proof search with torch. labs/lean/energy_training.py explains the training."""
+"""Train the energy model of proof search with torch. labs/lean/energy_training.py explains the
+training."""
 
 from labs.lean.energy_training import main
 

@@ -1,4 +1,5 @@
-"""Fixtures: the real embedded engine, a proxy that injects faults, and experiments as a user runs them."""
+"""Fixtures: the real embedded engine, a proxy that injects faults, and experiments as a user runs
+them."""
 
 import gc
 import os
@@ -32,21 +33,32 @@ settings.register_profile("unhurried", deadline=None, suppress_health_check=[Hea
 settings.load_profile("unhurried")
 os.environ.pop("COLUMNS", None)  # xdist and terminals may set it; lines are not wrapped without it
 gc.disable()  # while the tests are collected, of which it takes a quarter
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a second thread spins and takes time from other tests
+# a second thread spins and takes time from other tests
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parent.parent
 collect_ignore = [] if (ROOT / "labs").exists() else ["real"]  # needs models that a lab converts
 
 # The slowest files, the slowest first, so that the suite does not wait for one of them at its end.
 LONGEST = (
-    "labs/test_golden.py", "golden/test_core.py", "labs/training/test_convert.py", "labs/star/test_star.py",
+    "labs/test_golden.py", "golden/test_core.py", "labs/training/test_convert.py", (
+        "labs/star/test_star.py"
+    ),
     "labs/test_scripts_run.py", "test_scripts_run.py",
-    "engines/test_fleet.py", "engines/test_server.py", "report/test_page.py", "generate/test_retry.py",
+    "engines/test_fleet.py", "engines/test_server.py", "report/test_page.py", (
+        "generate/test_retry.py"
+    ),
     "labs/lean/test_faults.py", "faults/test_wire.py", "labs/test_pages.py",
-    "labs/proofs/grade/test_slurm.py", "plan/test_plan.py", "grading/test_answers.py", "report/test_cli.py",
-    "labs/endpoint/test_app.py", "generate/test_generator.py", "test_wall.py", "scaffolds/test_resume.py",
+    "labs/proofs/grade/test_slurm.py", "plan/test_plan.py", "grading/test_answers.py", (
+        "report/test_cli.py"
+    ),
+    "labs/endpoint/test_app.py", "generate/test_generator.py", "test_wall.py", (
+        "scaffolds/test_resume.py"
+    ),
     "engines/test_process.py", "labs/lean/test_session.py", "base/test_output.py",
     "results/test_results.py", "labs/training/test_loop.py", "labs/proofs/grade/test_lines.py",
-    "engines/test_identity.py", "labs/training/test_process.py", "session/test_run.py", "faults/test_crash.py",
+    "engines/test_identity.py", "labs/training/test_process.py", "session/test_run.py", (
+        "faults/test_crash.py"
+    ),
     "scaffolds/test_bound.py", "problems/test_hub.py",
 )  # fmt: skip
 
@@ -125,15 +137,17 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """Return the environment of a user's experiment: no server is chosen, the port is one that the system gives to no
-    other program, and the hub is not asked, because without a network each set-up would try for 20 seconds."""
+    """Return the environment of a user's experiment: no server is chosen, the port is one that the
+    system gives to no other program, and the hub is not asked, because without a network each
+    set-up would try for 20 seconds."""
     left_out = ("BASE_URL", "API_KEY", "MODEL", "PROBLEMS")
     inherited = {name: value for name, value in os.environ.items() if name not in left_out}
     return inherited | {"PYTHONPATH": str(ROOT), "PORT": "29871", "HF_HUB_OFFLINE": "1"} | changes
 
 
 def heed_signals() -> None:
-    """Handle signals as in a terminal: background jobs, as in CI, ignore Ctrl-C, and so do their children."""
+    """Handle signals as in a terminal: background jobs, as in CI, ignore Ctrl-C, and so do their
+    children."""
     for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, signal.SIG_DFL)
 
@@ -154,7 +168,12 @@ def python(*args: str, **changes: str) -> "subprocess.Popen[str]":
         return Program(forking, args, env, ROOT)
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(
-        [sys.executable, *args], **pipes, env=env, cwd=ROOT, preexec_fn=heed_signals, process_group=0
+        [sys.executable, *args],
+        **pipes,
+        env=env,
+        cwd=ROOT,
+        preexec_fn=heed_signals,
+        process_group=0,
     )
 
 

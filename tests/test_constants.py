@@ -14,7 +14,15 @@ from core.scaffolds.rsa import RSA, RsaConstants
 from core.types import Sampling
 
 PATH = str(ROOT / "experiments" / "02_rsa_basic.py")
-FILE: dict[str, Any] = {"__file__": PATH, "run": len, "N": 8, "K": 3, "TEMPERATURE": 0.7, "_P": 1, "RSA": RSA}
+FILE: dict[str, Any] = {
+    "__file__": PATH,
+    "run": len,
+    "N": 8,
+    "K": 3,
+    "TEMPERATURE": 0.7,
+    "_P": 1,
+    "RSA": RSA,
+}
 
 
 def read(overrides: list[str], **changes: Any) -> RsaConstants:
@@ -48,7 +56,9 @@ def test_constants_are_the_upper_case_names_with_defaults_below_and_overrides_on
         ("--model=owner/name", "MODEL=owner/name before"),
     ],
 )
-def test_a_wrong_override_is_one_line_with_a_close_match_and_the_help(override: str, words: str) -> None:
+def test_a_wrong_override_is_one_line_with_a_close_match_and_the_help(
+    override: str, words: str
+) -> None:
     with pytest.raises(UserError) as raised:
         read([override])
     message = str(raised.value)
@@ -83,7 +93,15 @@ def test_constants_that_contradict_each_other_are_refused(build: Any, words: str
 
 @pytest.mark.parametrize(
     "changes",
-    [{"N": True}, {"N": None}, {"CARRY": 3}, {"ORDER": "used"}, {"SIZE": 3}, {"N": 8.5}, {"N": float("inf")}],
+    [
+        {"N": True},
+        {"N": None},
+        {"CARRY": 3},
+        {"ORDER": "used"},
+        {"SIZE": 3},
+        {"N": 8.5},
+        {"N": float("inf")},
+    ],
 )
 def test_a_wrong_constant_in_the_file_is_found(changes: dict[str, Any]) -> None:
     with pytest.raises(UserError, match=next(iter(changes))):
@@ -108,12 +126,28 @@ class Searching(Paid, Asking):
 
 
 def test_a_lab_inherits_the_parts_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    named = ["Sampled", "Forced", "Waiting", "Framed", "Answered", "OnProblems", "Seeded", "Repeated", "Served", "Paid"]
+    named = [
+        "Sampled",
+        "Forced",
+        "Waiting",
+        "Framed",
+        "Answered",
+        "OnProblems",
+        "Seeded",
+        "Repeated",
+        "Served",
+        "Paid",
+    ]
     names = [name for part in named for name in constants.rules(getattr(constants, part))]
-    assert names == list(constants.rules(Constants)) == list(vars(Constants())), "in the order of --help"
+    assert names == list(constants.rules(Constants)) == list(vars(Constants())), (
+        "in the order of --help"
+    )
     monkeypatch.setenv("PROBLEMS", "mine.json")
     assert constants.read(Searching, {}) == Searching(), "it has no PROBLEMS"
-    assert [read(given, PROBLEMS="auto").PROBLEMS for given in ([], ["PROBLEMS=sums"])] == ["mine.json", "sums"]
+    assert [read(given, PROBLEMS="auto").PROBLEMS for given in ([], ["PROBLEMS=sums"])] == [
+        "mine.json",
+        "sums",
+    ]
     assert Sampling.of(Searching(TOP_K=9)) == Sampling(top_k=9), "no forced answer, no waits"
     for name in ("RUNS", "ANSWER_TOKENS", "LIMIT", "PROBLEMS"):
         with pytest.raises(UserError, match=f"'{name}'"):
@@ -123,7 +157,10 @@ def test_a_lab_inherits_the_parts_that_it_needs(monkeypatch: pytest.MonkeyPatch)
 def test_a_run_is_known_by_the_constants_that_are_not_free() -> None:
     known = identity(Searching())
     assert list(known) == [*constants.rules(Sampled), "SEED"]
-    assert identity(Searching(DEPTH=3, CONCURRENCY=1, TIMEOUT=9, STALL_SECONDS=9, MAX_DOLLARS=9)) == known
+    assert (
+        identity(Searching(DEPTH=3, CONCURRENCY=1, TIMEOUT=9, STALL_SECONDS=9, MAX_DOLLARS=9))
+        == known
+    )
     assert identity(Searching(SEED=1)) == known | {"SEED": 1}
     assert identity(Searching(SEED=1), Served) == {}
 
@@ -131,4 +168,6 @@ def test_a_run_is_known_by_the_constants_that_are_not_free() -> None:
 def test_each_constant_of_an_experiment_may_have_another_value() -> None:
     for path in experiment_file.paths():
         for rule in constants.rules(experiment_file.load(path.stem).planned.constants).values():
-            assert len(rule.choices) > 1 or (not rule.choices and (rule.type is str or rule.low < rule.high))
+            assert len(rule.choices) > 1 or (
+                not rule.choices and (rule.type is str or rule.low < rule.high)
+            )

@@ -1,4 +1,5 @@
-"""Hostile input. Checks and values are in helpers/hostile.py, and larger answers in tests/faults/test_hostile.py."""
+"""Hostile input. Checks and values are in helpers/hostile.py, and larger answers in
+tests/faults/test_hostile.py."""
 
 import asyncio
 import contextlib
@@ -68,8 +69,14 @@ def unreadable(folder: Path) -> Iterator[Path]:
     (folder / "loop.json").symlink_to(folder / "loop.json")
     (folder / "dangling.jsonl").symlink_to(folder / "nothing")
     (folder / "device.json").symlink_to("/dev/zero")
-    yield from (folder / name for name in ("folder.json", "pipe.json", "loop.json", "dangling.jsonl", "device.json"))
-    yield from (folder / name for name in ("missing.json", "\x1b[2J\n.json", "\udcff.json", "x" * 300 + ".json"))
+    yield from (
+        folder / name
+        for name in ("folder.json", "pipe.json", "loop.json", "dangling.jsonl", "device.json")
+    )
+    yield from (
+        folder / name
+        for name in ("missing.json", "\x1b[2J\n.json", "\udcff.json", "x" * 300 + ".json")
+    )
 
 
 def test_what_is_no_file_is_refused_without_waiting_for_it(tmp_path: Path) -> None:
@@ -97,12 +104,16 @@ def test_a_constant_of_an_odd_text_is_read_or_refused(text: str) -> None:
 
 
 def test_numbers_that_int_and_float_take_are_taken_for_what_they_are() -> None:
-    config = constants.read(RsaConstants, {}, ["N= 1_6 ", "K=１６", "TEMPERATURE=1e-1", "TIMEOUT=60"])
+    config = constants.read(
+        RsaConstants, {}, ["N= 1_6 ", "K=１６", "TEMPERATURE=1e-1", "TIMEOUT=60"]
+    )
     assert vars(config) | {"N": 16, "K": 16, "TEMPERATURE": 0.1, "TIMEOUT": 60.0} == vars(config)
 
 
 @pytest.mark.parametrize("content", hostile.BYTES, ids=lambda content: repr(content[:12]))
-def test_a_results_file_of_any_bytes_breaks_no_reader(folder: Path, whole: dict[str, Any], content: bytes) -> None:
+def test_a_results_file_of_any_bytes_breaks_no_reader(
+    folder: Path, whole: dict[str, Any], content: bytes
+) -> None:
     hostile.check_results_file(folder, whole, content)
 
 
@@ -122,7 +133,9 @@ def test_a_run_on_hostile_answers_ends_and_judges_rightly(document: dict[str, An
     assert "34 of 72 members repeat another" in warning  # whatever the seed, a case has one answer
 
 
-def test_a_reply_of_any_shape_is_a_completion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_of_any_shape_is_a_completion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("core.generate.retry._backoff", lambda attempt: 0.0)
     monkeypatch.setattr("core.generate.retry.RETRIES", 1)
     asyncio.run(hostile.check_shapes(tmp_path, hostile.odd_shapes()))
@@ -132,7 +145,9 @@ def test_a_servers_refusal_is_said_in_one_harmless_line(tmp_path: Path) -> None:
     refusal = (404, hostile.ESCAPES + "\n" + hostile.HTML * 1000)
     with contextlib.closing(hostile.HostileServer([hostile.EXPLOSION], refusal=refusal)) as server:
         problems = server.problems(tmp_path / "cases.json")
-        status, out, err = run("01_baseline", f"PROBLEMS={problems}", BASE_URL=server.url, RESULTS_DIR=str(tmp_path))
+        status, out, err = run(
+            "01_baseline", f"PROBLEMS={problems}", BASE_URL=server.url, RESULTS_DIR=str(tmp_path)
+        )
     assert status == 2 and err.splitlines()[-1].startswith("error: the server at")
     assert hostile.is_harmless(out) and hostile.is_harmless(err) and len(err) < 5000
 

@@ -32,15 +32,28 @@ def test_nothing_imports_what_is_run() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
-            assert not {name.split(".")[0] for name in names} & {"experiments", "scripts", "tests"}, path
+            assert not {name.split(".")[0] for name in names} & {
+                "experiments",
+                "scripts",
+                "tests",
+            }, path
 
 
 @pytest.mark.parametrize(
     ("module", "heavy"),
     [
-        ("core.scaffolds.rsa", ["openai", "aiohttp", "core.engines", "core.generate", "torch", "sympy", "jinja2"]),
-        ("core.results.read", ["openai", "core.engines", "core.generate", "torch", "sympy", "matplotlib"]),
-        ("core.session.run", ["torch", "sympy", "matplotlib", "pyarrow", "huggingface_hub", "openai", "aiohttp"]),
+        (
+            "core.scaffolds.rsa",
+            ["openai", "aiohttp", "core.engines", "core.generate", "torch", "sympy", "jinja2"],
+        ),
+        (
+            "core.results.read",
+            ["openai", "core.engines", "core.generate", "torch", "sympy", "matplotlib"],
+        ),
+        (
+            "core.session.run",
+            ["torch", "sympy", "matplotlib", "pyarrow", "huggingface_hub", "openai", "aiohttp"],
+        ),
         ("core.base.errors", ["numpy"]),
     ],
 )
@@ -51,11 +64,23 @@ def test_an_import_loads_no_more_than_it_needs(module: str, heavy: list[str]) ->
 def test_every_wing_is_a_package_that_is_installed() -> None:
     folders = {path.parent for path in modules()}
     assert all((folder / "__init__.py").exists() for folder in folders)
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+        "setuptools"
+    ]
     wings = {".".join(folder.relative_to(ROOT).parts) for folder in folders}
-    assert {name for name in project["packages"] if name.split(".")[0] in FOLDERS} == wings | {"core.bundled"}
+    assert {name for name in project["packages"] if name.split(".")[0] in FOLDERS} == wings | {
+        "core.bundled"
+    }
     for package, patterns in project["package-data"].items():
         if (folder := ROOT / project["package-dir"].get(package, package)).exists():
-            packed = {name for pattern in patterns for name in glob(pattern, root_dir=folder, recursive=True)}
-            files = {path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
+            packed = {
+                name
+                for pattern in patterns
+                for name in glob(pattern, root_dir=folder, recursive=True)
+            }
+            files = {
+                path
+                for path in folder.rglob("*")
+                if path.is_file() and path.suffix not in (".py", ".pyc")
+            }
             assert {path.relative_to(folder).as_posix() for path in files} <= packed

@@ -1,4 +1,5 @@
-"""The locks: everything that setup.sh installs from them is inside the ranges, pinned, and has hashes."""
+"""The locks: everything that setup.sh installs from them is inside the ranges, pinned, and has
+hashes."""
 
 import re
 from pathlib import Path
@@ -19,7 +20,9 @@ def pinned(lock: Path) -> dict[str, list[str]]:
         requirement = Requirement(entry.partition(" \\")[0])
         assert re.fullmatch(r"==[^,*]+", str(requirement.specifier)), entry[:80]
         assert re.search(r"--hash=sha256:[0-9a-f]{64}", entry), f"{entry[:80]} has no hash"
-        found.setdefault(canonicalize_name(requirement.name), []).append(str(requirement.specifier)[2:])
+        found.setdefault(canonicalize_name(requirement.name), []).append(
+            str(requirement.specifier)[2:]
+        )
     return found
 
 
@@ -38,7 +41,9 @@ def test_a_lock_holds_every_requirement_within_its_range(lock: Path) -> None:
         versions |= harness
     for requirement in ranges(ROOT / f"{lock.stem}.txt"):
         for version in versions[canonicalize_name(requirement.name)]:
-            assert requirement.specifier.contains(version), f"{requirement} is not {version}: bash scripts/lock.sh"
+            assert requirement.specifier.contains(version), (
+                f"{requirement} is not {version}: bash scripts/lock.sh"
+            )
 
 
 def test_what_shares_a_venv_agrees() -> None:
@@ -49,4 +54,7 @@ def test_what_shares_a_venv_agrees() -> None:
 
 
 def test_the_harness_and_its_tests_have_locks() -> None:
-    assert {lock.stem for lock in LOCKS} >= {"requirements", *(f"requirements-{part}" for part in SHARE_A_VENV)}
+    assert {lock.stem for lock in LOCKS} >= {
+        "requirements",
+        *(f"requirements-{part}" for part in SHARE_A_VENV),
+    }

@@ -1,4 +1,5 @@
-"""Check the prose of the project against the rules of CONTRIBUTING.md: docstrings, messages, names and documents.
+"""Check the prose of the project against the rules of CONTRIBUTING.md: docstrings, messages, names
+and documents.
 
 `python tests/test_prose.py [PATH …]` lists the offences, those of the named files and folders only.
 """
@@ -15,19 +16,25 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("core", "labs", "experiments", "scripts", "benchmarks")
 # Texts that a model is asked with are results: they stay to the letter.
 PROMPTS = re.compile(
-    r"core/scaffolds/|labs/proofs/(rubric|defence|schemes|curate/)|labs/star/(prompts|hints)|scripts/(embedded|lean)/"
+    r"core/scaffolds/|labs/proofs/(rubric|defence|schemes|curate/)|labs/star/(prompts|hints)"
+    r"|scripts/(embedded|lean)/"
 )
 NAMES = {"told", "said", "made", "purse", "door", "guise", "spool"}
 WORDS = (
-    r"whoever|nobody|lest|purses?|doors?|guises?|spools?|somebody else's|one's own|beside|behind|thereof|"
-    r"(?:is|are|was|were|be|being) told|tells? of|says? nothing|goes on|go on|going on|comes? to|came to|"
-    r"stands?(?!-)|stood|lies|has none|have none|is of|are of|such as are|of those|those of|that of|the same of"
+    r"whoever|nobody|lest|purses?|doors?|guises?|spools?|somebody else's|one's own|beside|behind"
+    r"|thereof|"
+    r"(?:is|are|was|were|be|being) told|tells? of|says? nothing|goes on|go on|going on|comes? to"
+    r"|came to|"
+    r"stands?(?!-)|stood|lies|has none|have none|is of|are of|such as are|of those|those of"
+    r"|that of|the same of"
 )
 PRIVATE = re.compile(rf"\b({WORDS})\b", re.IGNORECASE)
 BEGINNINGS = re.compile(
-    r"(What|Those|That|Of|Where|Whether|Why|How|Its|Their|The same|Which|Who|Whose|When|As|By|From)\b"
+    r"(What|Those|That|Of|Where|Whether|Why|How|Its|Their|The same|Which|Who|Whose|When|As|By"
+    r"|From)\b"
 )
-VERBS = (ROOT / "tests" / "cases" / "verbs.txt").read_text(encoding="utf-8").split()  # begin docstrings of functions
+# begin docstrings of functions
+VERBS = (ROOT / "tests" / "cases" / "verbs.txt").read_text(encoding="utf-8").split()
 LONGEST = 25  # words of a sentence
 SEMICOLON = re.compile(r"\w \w+[a-z)]; [a-z]+ \w")  # in prose, not in CSS
 
@@ -57,7 +64,9 @@ def sentences(text: str) -> list[str]:
 
 
 @cache
-def texts_of(source: str) -> tuple[list[tuple[int, str, str]], list[tuple[int, str]], list[tuple[int, str]]]:
+def texts_of(
+    source: str,
+) -> tuple[list[tuple[int, str, str]], list[tuple[int, str]], list[tuple[int, str]]]:
     """List the docstrings, the messages and the names of a file."""
     nodes = [node for node in ast.walk(ast.parse(source)) if type(node) in READ]
     return list(docstrings(nodes)), list(messages(nodes)), list(names(nodes))
@@ -77,14 +86,20 @@ def docstrings(nodes: list[Any]) -> Iterator[tuple[int, str, str]]:
 
 def messages(nodes: list[Any]) -> Iterator[tuple[int, str]]:
     """Yield line and text of each string of four words or more that is no docstring."""
-    inner = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
+    inner = {
+        id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in ast.walk(node)
+    }
     for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             inner.add(id(node.value))
     for node in nodes:
         if isinstance(node, ast.JoinedStr):
-            text = "".join(str(part.value) if isinstance(part, ast.Constant) else "x" for part in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner:
+            text = "".join(
+                str(part.value) if isinstance(part, ast.Constant) else "x" for part in node.values
+            )
+        elif (
+            isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner
+        ):
             text = node.value
         else:
             continue
@@ -111,18 +126,25 @@ def comments(source: str) -> Iterator[tuple[int, str]]:
 
 
 def offences(path: Path, source: str = "") -> list[Offence]:
-    """List the offences of a file or its new `source`: those of its docstrings, messages, comments and names."""
+    """List the offences of a file or its new `source`: those of its docstrings, messages, comments
+    and names."""
     source = source or path.read_text(encoding="utf-8")
     where, (documented, said, named) = path.relative_to(ROOT).as_posix(), texts_of(source)
     found: list[Offence] = []
     for line, kind, text in documented:
         first = text.splitlines()[0]
-        if BEGINNINGS.match(text) or (kind == "function" and text.split()[0].strip(".,:") not in VERBS):
+        if BEGINNINGS.match(text) or (
+            kind == "function" and text.split()[0].strip(".,:") not in VERBS
+        ):
             found.append((f"{where}:{line}", f"beginning of a {kind}: {first}"))
         found += [(f"{where}:{line}", f"'{word}' in: {first}") for word in private(text)]
         if len(re.findall(r"\bwhat\b", text, re.IGNORECASE)) > 1:
             found.append((f"{where}:{line}", f"more than one 'what': {first}"))
-        found += [(f"{where}:{line}", f"long: {part}") for part in sentences(text) if len(part.split()) > LONGEST]
+        found += [
+            (f"{where}:{line}", f"long: {part}")
+            for part in sentences(text)
+            if len(part.split()) > LONGEST
+        ]
         found += [(f"{where}:{line}", f"semicolon: {first}")] * bool(SEMICOLON.search(text))
     for line, text in [*said, *comments(source)]:
         if not PROMPTS.search(where):
@@ -137,7 +159,9 @@ def test_no_text_in_code_has_an_offence() -> None:
 
 
 def test_where_is_for_places() -> None:
-    texts = [text for path in files() for _, _, text in texts_of(path.read_text(encoding="utf-8"))[0]]
+    texts = [
+        text for path in files() for _, _, text in texts_of(path.read_text(encoding="utf-8"))[0]
+    ]
     assert sum("where" in text.lower().split() for text in texts) < len(texts) / 100
 
 
@@ -157,5 +181,14 @@ def test_new_text_of_the_old_kind_is_found() -> None:
 
 if __name__ == "__main__":
     chosen = [Path(name).resolve() for name in sys.argv[1:]] or [ROOT]
-    shown = [each for path in files() if any(path.is_relative_to(one) for one in chosen) for each in offences(path)]
-    print("\n".join(f"{place}: {offence}" for place, offence in shown), f"{len(shown)} offences", sep="\n")
+    shown = [
+        each
+        for path in files()
+        if any(path.is_relative_to(one) for one in chosen)
+        for each in offences(path)
+    ]
+    print(
+        "\n".join(f"{place}: {offence}" for place, offence in shown),
+        f"{len(shown)} offences",
+        sep="\n",
+    )

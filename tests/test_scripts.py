@@ -9,7 +9,9 @@ import pytest
 
 from tests.conftest import ROOT
 
-SCRIPTS = sorted(path.relative_to(ROOT) for path in (ROOT / "scripts").rglob("*.sh") if path.name != "common.sh")
+SCRIPTS = sorted(
+    path.relative_to(ROOT) for path in (ROOT / "scripts").rglob("*.sh") if path.name != "common.sh"
+)
 MINE = "99_an_experiment_of_mine"
 
 
@@ -21,7 +23,9 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for path in [ROOT / "setup.sh", *ROOT.glob("requirements*.txt")]:
         shutil.copy(path, folder)
-    (folder / "experiments" / f"{MINE}.py").write_text(f'"""It does something: {"word " * 20}."""\n')
+    (folder / "experiments" / f"{MINE}.py").write_text(
+        f'"""It does something: {"word " * 20}."""\n'
+    )
     (folder / "python").write_text('#!/bin/sh\n[ "$1" = -c ] || [ "$1" = --version ]\n')
     (folder / "python").chmod(0o755)
     return folder
@@ -45,7 +49,10 @@ def test_every_script_helps_before_any_set_up(clone: Path, script: str) -> None:
 def test_an_experiment_is_explained_before_any_set_up(clone: Path) -> None:
     done = bash(clone, "scripts/run.sh", "07", "--help")
     assert done.returncode == 0 and done.stdout.startswith("The harness of Nomos")
-    assert "\nN = 16  # number of solutions before the first wave" in done.stdout and "import" not in done.stdout
+    assert (
+        "\nN = 16  # number of solutions before the first wave" in done.stdout
+        and "import" not in done.stdout
+    )
     assert all(f"\n  {name}" in done.stdout for name in ("MODEL", "BASE_URL", "ENGINE", "PORT"))
 
 
@@ -61,7 +68,12 @@ def test_each_experiment_has_a_row_of_the_list_that_fits_the_terminal(clone: Pat
 
 @pytest.mark.parametrize(
     ("given", "meant"),
-    [("rsa_basc", "02_rsa_basic"), ("rsa_p", "16_rsa_paper"), ("99_zzz", ""), ("0", "01_baseline, ")],
+    [
+        ("rsa_basc", "02_rsa_basic"),
+        ("rsa_p", "16_rsa_paper"),
+        ("99_zzz", ""),
+        ("0", "01_baseline, "),
+    ],
 )
 def test_a_wrong_name_of_an_experiment_is_answered_by_the_name_that_is_meant(
     clone: Path, given: str, meant: str
@@ -74,7 +86,10 @@ def test_a_wrong_name_of_an_experiment_is_answered_by_the_name_that_is_meant(
 def test_a_set_up_shows_its_size_and_duration_and_no_words_of_pip(clone: Path) -> None:
     done = bash(clone, "setup.sh", "harness")
     assert done.returncode == 2 and "can't make a venv" in done.stderr
-    assert done.stderr.startswith("setting up .venv (once): about 530 MB") and done.stderr.count("\n") == 2
+    assert (
+        done.stderr.startswith("setting up .venv (once): about 530 MB")
+        and done.stderr.count("\n") == 2
+    )
 
 
 def test_a_full_disk_is_reported_before_anything_is_installed(clone: Path) -> None:
@@ -85,7 +100,8 @@ def test_a_full_disk_is_reported_before_anything_is_installed(clone: Path) -> No
 
 
 def test_a_file_system_without_locks_is_no_second_terminal(clone: Path) -> None:
-    """flock ends with 71 for ENOLCK, as on Lustre or some NFS. Only 1 means that another process has the lock."""
+    """flock ends with 71 for ENOLCK, as on Lustre or some NFS. Only 1 means that another process
+    has the lock."""
     (clone / "flock").write_text("#!/bin/sh\necho 'flock: 9: No locks available' >&2; exit 71\n")
     (clone / "flock").chmod(0o755)
     done = bash(clone, "setup.sh", "harness", PATH=f"{clone}:{os.environ['PATH']}")
@@ -100,7 +116,9 @@ def test_a_second_terminal_waits_and_shows_it(clone: Path) -> None:
     holder = subprocess.Popen(holding, stdin=pipe, stdout=pipe, text=True, cwd=clone)
     assert holder.stdin and holder.stdout and holder.stdout.readline() == "held\n"
     env = os.environ | {"PYTHON": str(clone / "python")}
-    second = subprocess.Popen(["bash", "setup.sh", "harness"], stderr=pipe, text=True, cwd=clone, env=env)
+    second = subprocess.Popen(
+        ["bash", "setup.sh", "harness"], stderr=pipe, text=True, cwd=clone, env=env
+    )
     assert second.stderr and "another terminal is setting up" in second.stderr.readline()
     holder.stdin.close()
     holder.wait()
@@ -108,7 +126,9 @@ def test_a_second_terminal_waits_and_shows_it(clone: Path) -> None:
 
 
 def test_a_clone_with_crlf_has_lf_in_every_text() -> None:
-    listed = subprocess.run(["git", "ls-files", "--eol"], capture_output=True, text=True, cwd=ROOT, check=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "--eol"], capture_output=True, text=True, cwd=ROOT, check=True
+    )
     texts = [line for line in listed.stdout.splitlines() if line.startswith("i/lf ")]
     assert len(texts) > 500
     assert [line for line in texts if "attr/text=auto eol=lf" not in line] == []

@@ -31,12 +31,20 @@ def served() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def stored(served: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return results of 01_baseline and 02_rsa_basic, and of 01_baseline with another seed in the folder other."""
+    """Return results of 01_baseline and 02_rsa_basic, and of 01_baseline with another seed in the
+    folder other."""
     folder = tmp_path_factory.mktemp("stored")
     at = {"BASE_URL": served, "RESULTS_DIR": str(folder)}
     output("run.sh", "01_baseline", *RUN, "N=2", **at)
     output("run.sh", "02_rsa_basic", *RUN, "N=2", "K=2", "T=1", **at)
-    output("run.sh", "01_baseline", *RUN, "N=2", "SEED=1", **at | {"RESULTS_DIR": str(folder / "other")})
+    output(
+        "run.sh",
+        "01_baseline",
+        *RUN,
+        "N=2",
+        "SEED=1",
+        **at | {"RESULTS_DIR": str(folder / "other")},
+    )
     return folder
 
 
@@ -48,13 +56,17 @@ def copied(stored: Path, tmp_path: Path) -> Path:
 @runs("run.sh")
 def test_run_saves_the_results_of_an_experiment(stored: Path) -> None:
     document = json.loads((stored / "01_baseline.json").read_text())
-    assert document["complete"] and [len(each["steps"][0]["members"]) for each in document["problems"]] == [2, 2]
+    assert document["complete"] and [
+        len(each["steps"][0]["members"]) for each in document["problems"]
+    ] == [2, 2]
 
 
 @runs("sweep.sh")
 def test_sweep_saves_a_result_of_each_combination(served: str, tmp_path: Path) -> None:
     output("sweep.sh", "01_baseline", *RUN, "N=1,2", BASE_URL=served, RESULTS_DIR=str(tmp_path))
-    found = [json.loads(path.read_text())["config"]["N"] for path in tmp_path.glob("01_baseline*/*.json")]
+    found = [
+        json.loads(path.read_text())["config"]["N"] for path in tmp_path.glob("01_baseline*/*.json")
+    ]
     assert sorted(found) == [1, 2]
 
 
@@ -72,7 +84,13 @@ def test_compare_prints_a_difference_between_two_results(stored: Path) -> None:
 
 @runs("merge.sh")
 def test_merge_saves_the_mean_of_two_runs(copied: Path) -> None:
-    output("merge.sh", "mean", "01_baseline", copied / "other" / "01_baseline.json", RESULTS_DIR=str(copied))
+    output(
+        "merge.sh",
+        "mean",
+        "01_baseline",
+        copied / "other" / "01_baseline.json",
+        RESULTS_DIR=str(copied),
+    )
     merged = [path for path in copied.glob("*.json") if "runs" in json.loads(path.read_text())]
     assert len(merged) == 1
     assert json.loads(merged[0].read_text())["runs"]["seeds"] == [0, 1]
@@ -92,7 +110,9 @@ def test_regrade_grades_the_stored_replies_again(copied: Path) -> None:
 
 @runs("plan.sh")
 def test_plan_counts_the_completions_of_the_constants(tmp_path: Path) -> None:
-    shown = output("plan.sh", "01_baseline", "N=3", "LIMIT=2", "--gpu", "H100", RESULTS_DIR=str(tmp_path))
+    shown = output(
+        "plan.sh", "01_baseline", "N=3", "LIMIT=2", "--gpu", "H100", RESULTS_DIR=str(tmp_path)
+    )
     assert re.search(r"^completions +6 ", shown, re.M)
 
 
@@ -115,11 +135,13 @@ def test_start_server_serves_until_it_is_stopped(tmp_path: Path) -> None:
     assert status == 0, err
 
 
-# A stand-in for a Python that makes a venv, in which pip installs nothing and uv prints the names of its files.
+# A stand-in for a Python that makes a venv, in which pip installs nothing and uv prints the names
+# of its files.
 PYTHON = """
 mkdir -p "$3/bin"
 printf '#!/bin/sh\\n' >"$3/bin/python"
-printf '#!/bin/sh\\nfor word; do case $word in requirements*) echo "$word"; esac; done\\n' >"$3/bin/uv"
+printf '#!/bin/sh\\nfor word; do case $word in requirements*) echo "$word"; esac; done\\n' \
+>"$3/bin/uv"
 chmod +x "$3/bin/python" "$3/bin/uv"
 """
 
@@ -141,12 +163,16 @@ def test_lock_writes_the_lock_of_each_part(tmp_path: Path) -> None:
 
 @runs("test.sh")
 @pytest.mark.parametrize("failing", ["", "python", "ruff", "mypy"])
-def test_test_passes_words_to_pytest_and_fails_if_a_check_fails(failing: str, tmp_path: Path) -> None:
+def test_test_passes_words_to_pytest_and_fails_if_a_check_fails(
+    failing: str, tmp_path: Path
+) -> None:
     shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
     (tmp_path / "setup.sh").write_text('echo "setup $*"\n')
     for name in ("python", "ruff", "mypy"):
         (tmp_path / ".venv" / "bin").mkdir(parents=True, exist_ok=True)
-        stand_in(tmp_path / ".venv" / "bin", **{name: f'echo "{name} $*"\nexit {int(name == failing)}'})
+        stand_in(
+            tmp_path / ".venv" / "bin", **{name: f'echo "{name} $*"\nexit {int(name == failing)}'}
+        )
     path = stand_in(tmp_path / "bin", chromium="")  # otherwise the script installs one
     done = subprocess.run(
         ["bash", "scripts/test.sh", "-k", "journal"], cwd=tmp_path, capture_output=True, text=True,
@@ -154,7 +180,11 @@ def test_test_passes_words_to_pytest_and_fails_if_a_check_fails(failing: str, tm
     )  # fmt: skip
     assert done.returncode == bool(failing), done.stderr
     assert done.stdout.splitlines() == [
-        "setup dev", "setup train", "python -m pytest -k journal", "ruff check .", "ruff format --check .", "mypy ",
+        "setup dev", "setup train", "python -m pytest -k journal", "ruff check .", (
+            "ruff format --check ."
+        ), (
+            "mypy "
+        ),
     ]  # fmt: skip
 
 
@@ -174,7 +204,9 @@ def test_word_problems_are_written_as_they_are_bundled(tmp_path: Path) -> None:
 @runs("embedded/make_sums.py")
 def test_sums_are_written_as_they_are_bundled(tmp_path: Path) -> None:
     args = ["scripts.embedded.make_sums", str(tmp_path / "sums.json"), "--seed", "1", "--n", "20"]
-    subprocess.run([sys.executable, "-m", *args], cwd=ROOT, env=environment(), check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", *args], cwd=ROOT, env=environment(), check=True, capture_output=True
+    )
     assert (tmp_path / "sums.json").read_bytes() == (ROOT / "data" / "sums.json").read_bytes()
 
 
@@ -182,7 +214,11 @@ def test_sums_are_written_as_they_are_bundled(tmp_path: Path) -> None:
 def test_the_contest_of_the_model_card_compares_two_results(stored: Path) -> None:
     args = ["-m", "scripts.embedded.measure", "contest", "02_rsa_basic", "01_baseline"]
     done = subprocess.run(
-        [sys.executable, *args], cwd=ROOT, env=environment(RESULTS_DIR=str(stored)), capture_output=True, text=True
+        [sys.executable, *args],
+        cwd=ROOT,
+        env=environment(RESULTS_DIR=str(stored)),
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0 and "on 2 problems" in done.stdout, done.stderr
 

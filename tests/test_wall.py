@@ -26,13 +26,22 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Copy the working tree without the labs, their tests and the experiments that import them."""
     copied = tmp_path_factory.mktemp("wall") / "checkout"
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(listed, capture_output=True, text=True, cwd=ROOT, check=True).stdout.split("\0")
-    for file in (ROOT / name for name in names if name and not name.startswith(("labs/", "tests/labs/"))):
-        if file.is_file() and not (file.parent.name == "experiments" and "\nfrom labs." in file.read_text("utf-8")):
-            compiled = file.parent.glob(f"__pycache__/{file.stem}.*") if file.suffix == ".py" else ()
+    names = subprocess.run(
+        listed, capture_output=True, text=True, cwd=ROOT, check=True
+    ).stdout.split("\0")
+    for file in (
+        ROOT / name for name in names if name and not name.startswith(("labs/", "tests/labs/"))
+    ):
+        if file.is_file() and not (
+            file.parent.name == "experiments" and "\nfrom labs." in file.read_text("utf-8")
+        ):
+            compiled = (
+                file.parent.glob(f"__pycache__/{file.stem}.*") if file.suffix == ".py" else ()
+            )
             for path in (file, *compiled):
                 (copied / path.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(path, copied / path.relative_to(ROOT))  # with its time, which Python compares
+                # with its time, which Python compares
+                shutil.copy2(path, copied / path.relative_to(ROOT))
     (copied / ".venv").symlink_to(ROOT / ".venv")
     return copied
 
@@ -41,14 +50,19 @@ def python(copy: Path, *args: str) -> str:
     """Run a command in the copy and return its output."""
     env = {name: value for name, value in environment().items() if not name.startswith("PYTEST_")}
     env |= {"PYTHONPATH": str(copy), "RESULTS_DIR": str(copy / "results")}
-    done = subprocess.run([sys.executable, *args], env=env, capture_output=True, text=True, cwd=copy, timeout=600)
+    done = subprocess.run(
+        [sys.executable, *args], env=env, capture_output=True, text=True, cwd=copy, timeout=600
+    )
     assert done.returncode == 0, f"{args}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return done.stdout
 
 
 def test_without_the_labs_the_harness_runs_and_passes_its_tests(copy: Path) -> None:
     """The tests run experiments, a report, a comparison and a plan."""
-    assert python(copy, "-c", "from importlib.util import find_spec; print(find_spec('labs'))") == "None\n"
+    assert (
+        python(copy, "-c", "from importlib.util import find_spec; print(find_spec('labs'))")
+        == "None\n"
+    )
     kept = {path.name[:2] for path in (copy / "experiments").glob("*.py")}
     assert kept >= {f"{number:02}" for number in range(1, 20)}
     python(copy, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "", *TESTS)
@@ -71,10 +85,14 @@ def test_without_the_labs_all_other_tests_are_collected(copy: Path) -> None:
         (*PLAN, "21_star"),
     ],
 )
-def test_without_the_labs_their_commands_are_refused_in_a_line(copy: Path, command: tuple[str, ...]) -> None:
+def test_without_the_labs_their_commands_are_refused_in_a_line(
+    copy: Path, command: tuple[str, ...]
+) -> None:
     experiment = copy / "experiments" / "21_star.py"
     shutil.copy(ROOT / "experiments" / "21_star.py", experiment)
-    done = subprocess.run(command, env=environment(PYTHONPATH=str(copy)), capture_output=True, text=True, cwd=copy)
+    done = subprocess.run(
+        command, env=environment(PYTHONPATH=str(copy)), capture_output=True, text=True, cwd=copy
+    )
     experiment.unlink()
     assert done.returncode == 2 and done.stderr.endswith(": git checkout labs\n")
     assert done.stderr.count("\n") == 1

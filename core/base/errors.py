@@ -1,7 +1,8 @@
-"""Report errors that the user can fix, also in arguments: one line, status 2 or 1, and no traceback. Bugs still raise.
+"""Report errors that the user can fix, also in arguments: one line, status 2 or 1, and no
+traceback. Bugs still raise.
 
-If a command's output can't be written, for example to a closed pipe or a full disk, the output is dropped. The command
-continues, because the results matter more."""
+If a command's output can't be written, for example to a closed pipe or a full disk, the output is
+dropped. The command continues, because the results matter more."""
 
 import argparse
 import atexit
@@ -17,7 +18,9 @@ from typing import Any, NoReturn
 from core.base.terminal import say
 
 LONGEST_LINE = 2000  # characters
-MORE_FILES = "run ulimit -n 4096 first (in a new shell if this one refuses), or set a lower CONCURRENCY"
+MORE_FILES = (
+    "run ulimit -n 4096 first (in a new shell if this one refuses), or set a lower CONCURRENCY"
+)
 
 
 class UserError(Exception):
@@ -27,37 +30,43 @@ class UserError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser for the arguments of scripts/`prog`. Unlike argparse, it raises UserError for an invalid argument."""
+    """A parser for the arguments of scripts/`prog`. Unlike argparse, it raises UserError for an
+    invalid argument."""
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}. For help: bash scripts/{self.prog} --help")
 
 
 class RunFailed(UserError):
-    """An error that ends a valid command, for example if every completion failed. Its exit status is 1."""
+    """An error that ends a valid command, for example if every completion failed. Its exit status
+    is 1."""
 
     status = 1
 
 
 class Elsewhere(UserError):
-    """A redirect to another server. The message shows only origins, because the rest of an address may be private."""
+    """A redirect to another server. The message shows only origins, because the rest of an address
+    may be private."""
 
     def __init__(self, here: str, there: str) -> None:
         super().__init__(
-            f"the server at {here} redirects to {one_line(there, 200)}. We refuse that, because the other server would "
-            "get the key and the prompts. If you trust it, put its address into BASE_URL, GRADER_URL or the card"
+            f"the server at {here} redirects to {one_line(there, 200)}. We refuse that, because "
+            "the other server would get the key and the prompts. If you trust it, put its address "
+            "into BASE_URL, GRADER_URL or the card"
         )
 
 
 def one_line(text: str, most: int = LONGEST_LINE) -> str:
-    """Return `text` on one line of at most `most` characters. Unprintable characters become escapes."""
+    """Return `text` on one line of at most `most` characters. Unprintable characters become
+    escapes."""
     text = " ".join(text[: most + 1].split())
     text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def foremost(error: BaseException) -> BaseException:
-    """Return `error`, or the error to report if it is a group of failed tasks: the first bug, else the first error."""
+    """Return `error`, or the error to report if it is a group of failed tasks: the first bug, else
+    the first error."""
     if not isinstance(error, BaseExceptionGroup):
         return error
     flat = [foremost(each) for each in error.exceptions]
@@ -65,14 +74,16 @@ def foremost(error: BaseException) -> BaseException:
 
 
 class Output:
-    """A text stream that writes to `stream`, and drops all text after its first error. `lost` is this error or None."""
+    """A text stream that writes to `stream`, and drops all text after its first error. `lost` is
+    this error or None."""
 
     def __init__(self, stream: Any) -> None:
         self.lost: OSError | None = None
         self._stream = stream
 
     def write(self, text: str) -> int:
-        encoding = self._stream.encoding or "utf-8"  # characters that the locale's encoding lacks are escaped
+        # characters that the locale's encoding lacks are escaped
+        encoding = self._stream.encoding or "utf-8"
         self._kept(self._stream.write, text.encode(encoding, "backslashreplace").decode(encoding))
         return len(text)
 
@@ -94,7 +105,8 @@ class Output:
 
 @contextmanager
 def kept() -> Iterator[Output]:
-    """Replace standard output and error by Output streams during the block. Yields the stream of standard output."""
+    """Replace standard output and error by Output streams during the block. Yields the stream of
+    standard output."""
     streams = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = shown, errors = Output(sys.stdout), Output(sys.stderr)
     try:
@@ -107,9 +119,11 @@ def kept() -> Iterator[Output]:
 
 @contextmanager
 def command() -> Iterator[None]:
-    """Wrap the body of a command. A UserError, or too many open files, becomes one line on standard error. The status
-    is 2, or 1 for RunFailed. Ctrl-C gives 130. If output can't be written, the command continues (see _unshown)."""
-    atexit.register(gc.freeze)  # saves 0.25 s at exit, because Python then skips a search for reference cycles
+    """Wrap the body of a command. A UserError, or too many open files, becomes one line on standard
+    error. The status is 2, or 1 for RunFailed. Ctrl-C gives 130. If output can't be written, the
+    command continues (see _unshown)."""
+    # saves 0.25 s at exit, because Python then skips a search for reference cycles
+    atexit.register(gc.freeze)
     with kept() as shown:
         end: SystemExit | None = None
         try:
@@ -140,7 +154,10 @@ def _failed(message: str, status: int) -> SystemExit:
 
 
 def _unshown(why: OSError) -> SystemExit:
-    """Return the SystemExit of a command that lost standard output. The status is 141 for a closed pipe, else 1."""
+    """Return the SystemExit of a command that lost standard output. The status is 141 for a closed
+    pipe, else 1."""
     if isinstance(why, BrokenPipeError):
         return SystemExit(128 + signal.SIGPIPE)
-    return _failed(f"cannot write to standard output ({why.strerror or why}). All files are saved", 1)
+    return _failed(
+        f"cannot write to standard output ({why.strerror or why}). All files are saved", 1
+    )

@@ -1,4 +1,5 @@
-"""Write files atomically, choose the results folder, and read text and JSON. File errors become UserErrors."""
+"""Write files atomically, choose the results folder, and read text and JSON. File errors become
+UserErrors."""
 
 import errno
 import hashlib
@@ -14,31 +15,42 @@ from typing import Any, BinaryIO, NoReturn, TextIO
 from core.base.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
-IS_CHECKOUT = (ROOT / "setup.sh").is_file()  # otherwise this is an installed wheel, with its data in core/bundled
+# otherwise this is an installed wheel, with its data in core/bundled
+IS_CHECKOUT = (ROOT / "setup.sh").is_file()
 DATA = ROOT / "data" if IS_CHECKOUT else ROOT / "core" / "bundled"
-HOME = ROOT if IS_CHECKOUT else Path.cwd()  # default folder for results and weights, if VOLUME is not writable
-VOLUME = Path("/workspace")  # the volume of a rented pod, which outlives the pod. All checkouts share it
+# default folder for results and weights, if VOLUME is not writable
+HOME = ROOT if IS_CHECKOUT else Path.cwd()
+# the volume of a rented pod, which outlives the pod. All checkouts share it
+VOLUME = Path("/workspace")
 NOTHING_LOST = "no finished work is lost"
 
 
 def results_dir() -> Path:
-    """Return the results folder, and create it if it is missing. Raises UserError if the folder is not writable.
-    The folder is $RESULTS_DIR if set, else /workspace/results if /workspace is writable, else HOME/results."""
+    """Return the results folder, and create it if it is missing. Raises UserError if the folder is
+    not writable. The folder is $RESULTS_DIR if set, else /workspace/results if /workspace is
+    writable, else HOME/results."""
     named = os.environ.get("RESULTS_DIR")
-    folder = Path(os.path.expanduser(named)) if named else (VOLUME if can_write(VOLUME) else HOME) / "results"
+    folder = (
+        Path(os.path.expanduser(named))
+        if named
+        else (VOLUME if can_write(VOLUME) else HOME) / "results"
+    )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder) as probe:  # a test write, because the disk may be full or read-only
+        # a test write, because the disk may be full or read-only
+        with tempfile.TemporaryFile(dir=folder) as probe:
             probe.write(bytes(4096))
     except OSError as error:
         raise UserError(
-            f"cannot write to the results folder {folder} ({error.strerror}). Set RESULTS_DIR to a writable folder"
+            f"cannot write to the results folder {folder} ({error.strerror}). Set RESULTS_DIR to a "
+            "writable folder"
         ) from None
     return folder
 
 
 def set_up(part: str) -> None:
-    """Run setup.sh, which installs a `part` of the environment if it is missing. If setup.sh fails, end the process."""
+    """Run setup.sh, which installs a `part` of the environment if it is missing. If setup.sh fails,
+    end the process."""
     import subprocess  # slow to import
 
     if subprocess.run(["bash", str(ROOT / "setup.sh"), part], check=False).returncode != 0:
@@ -51,12 +63,14 @@ def can_write(folder: Path) -> bool:
 
 
 def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
-    """Replace the file `path` by `content` (bytes, or parts to be joined). A failure keeps the old file. After a crash
-    or power cut, the file is the old or the new one. Only one process at a time may write a path. Raises UserError.
-    If `path` is a link, the file replaces the link. The linked file stays the same."""
+    """Replace the file `path` by `content` (bytes, or parts to be joined). A failure keeps the old
+    file. After a crash or power cut, the file is the old or the new one. Only one process at a time
+    may write a path. Raises UserError. If `path` is a link, the file replaces the link. The linked
+    file stays the same."""
     draft = _draft(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)  # the folder may have been removed since the run began
+        # the folder may have been removed since the run began
+        path.parent.mkdir(parents=True, exist_ok=True)
         if draft.is_symlink():
             draft.unlink()
         with open(draft, "wb", opener=open_own) as file:
@@ -71,7 +85,8 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Create the folder `path` and its parents if they are missing. Raises UserError if that fails."""
+    """Create the folder `path` and its parents if they are missing. Raises UserError if that
+    fails."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -80,15 +95,21 @@ def make_folder(path: Path) -> None:
 
 @contextmanager
 def whole(out: Path, what: str, size: int = 0) -> Iterator[Path]:
-    """Yield the path of a draft (file or folder). The draft is renamed to `out` after the block, or removed if the
-    block fails. Raises UserError if `out` exists or can't be written, or if `what`, of `size` bytes, does not fit."""
+    """Yield the path of a draft (file or folder). The draft is renamed to `out` after the block, or
+    removed if the block fails. Raises UserError if `out` exists or can't be written, or if `what`,
+    of `size` bytes, does not fit."""
     if out.exists():
         raise UserError(f"{out} exists. Remove it, or choose another name")
     if not out.parent.is_dir():
-        raise UserError(f"the folder {out.parent} does not exist. Create it, or choose another folder")
+        raise UserError(
+            f"the folder {out.parent} does not exist. Create it, or choose another folder"
+        )
     _discard(draft := _draft(out))
     if (free := shutil.disk_usage(out.parent).free) < size:
-        raise UserError(f"{what} needs {in_words(size)}, but {out.parent} has {in_words(free)} free. Free some space")
+        raise UserError(
+            f"{what} needs {in_words(size)}, but {out.parent} has {in_words(free)} free. Free some "
+            "space"
+        )
     try:
         yield draft
         for file in [draft, *draft.rglob("*")]:
@@ -122,15 +143,19 @@ def _flush(path: Path) -> None:
 
 
 def open_own(path: Path | str, flags: int, mode: int = 0o666) -> int:
-    """Open one of our own files, and return its file descriptor. It is an `opener` for open(). Raises OSError (ELOOP)
-    if `path` is a link, because a link in a shared folder could lead to any file of the user."""
+    """Open one of our own files, and return its file descriptor. It is an `opener` for open().
+    Raises OSError (ELOOP) if `path` is a link, because a link in a shared folder could lead to any
+    file of the user."""
     return os.open(path, flags | os.O_NOFOLLOW, mode)
 
 
 def open_log(path: Path) -> TextIO:
-    """Open a log for appending. Only the owner can read a new log, because servers may print keys. Raises UserError."""
+    """Open a log for appending. Only the owner can read a new log, because servers may print keys.
+    Raises UserError."""
     try:
-        return open(open_own(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w", encoding="utf-8")
+        return open(
+            open_own(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w", encoding="utf-8"
+        )
     except OSError as error:
         raise trouble(path, error, NOTHING_LOST) from None
 
@@ -146,23 +171,37 @@ def _draft(path: Path) -> Path:
 
 
 def trouble(path: Path, error: OSError, kept: str) -> UserError:
-    """Return the error for the user if `path` cannot be written. `kept` says which work is kept or lost."""
+    """Return the error for the user if `path` cannot be written. `kept` says which work is kept or
+    lost."""
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    why = "the disk is full. Free some space" if is_full else f"writing failed ({error.strerror}). Remove the cause"
+    why = (
+        "the disk is full. Free some space"
+        if is_full
+        else f"writing failed ({error.strerror}). Remove the cause"
+    )
     if error.errno == errno.ELOOP:  # from open_own
-        why = "this file is a link, which a run does not follow. Put the file itself there, or remove the link"
+        why = (
+            "this file is a link, which a run does not follow. Put the file itself there, or "
+            "remove the link"
+        )
     return UserError(f"{path}: {why}, and run the same command again ({kept})")
 
 
 def storable(text: str) -> str:
-    """Return `text` without surrogates, which files and requests cannot contain. Surrogate pairs become one character,
-    and lone surrogates become U+FFFD."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    """Return `text` without surrogates, which files and requests cannot contain. Surrogate pairs
+    become one character, and lone surrogates become U+FFFD."""
+    return (
+        text
+        if text.isascii()
+        else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    )
 
 
 def read_lines(path: Path, what: str, remedy: str) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file. Raises UserError, with the noun `what` and the `remedy`, if it can't be read."""
-    with _reading(path, what, remedy), open(path, encoding="utf-8-sig") as file:  # Windows editors write a BOM
+    """Yield the lines of a UTF-8 file. Raises UserError, with the noun `what` and the `remedy`, if
+    it can't be read."""
+    # Windows editors write a BOM
+    with _reading(path, what, remedy), open(path, encoding="utf-8-sig") as file:
         yield from file
 
 
@@ -180,7 +219,9 @@ def _reading(path: Path, what: str, remedy: str) -> Iterator[None]:
             raise OSError(errno.EINVAL, "not a regular file")  # reading a pipe would block
         yield
     except UnicodeDecodeError as error:
-        raise UserError(f"{what} {path} is not UTF-8 text (byte {error.start}). Save it as UTF-8") from None
+        raise UserError(
+            f"{what} {path} is not UTF-8 text (byte {error.start}). Save it as UTF-8"
+        ) from None
     except OSError as error:
         raise UserError(f"{what} {path} can't be read ({error.strerror}). {remedy}") from None
 
@@ -191,12 +232,14 @@ def read_text(path: Path, what: str, remedy: str) -> str:
 
 
 def read_json(path: Path, what: str, remedy: str) -> Any:
-    """Return the value in the JSON file `path`. Raises UserError if it can't be read or is not JSON."""
+    """Return the value in the JSON file `path`. Raises UserError if it can't be read or is not
+    JSON."""
     return parse_json(read_text(path, what, remedy), f"{what} {path}", remedy)
 
 
 def parse_json(text: str, where: str, remedy: str) -> Any:
-    """Return the value of a JSON text. Raises UserError if the text is not JSON, which excludes NaN and Infinity."""
+    """Return the value of a JSON text. Raises UserError if the text is not JSON, which excludes NaN
+    and Infinity."""
     try:
         return json.loads(text, parse_constant=no_number)
     except (ValueError, RecursionError) as error:

@@ -8,13 +8,17 @@ from core.base.errors import UserError, one_line
 
 @contextmanager
 def reported(name: str, way_out: str) -> Iterator[None]:
-    """Turn any error of the hub client into a UserError about the model or data set `name`, with advice (`way_out`)."""
+    """Turn any error of the hub client into a UserError about the model or data set `name`, with
+    advice (`way_out`)."""
     try:
         yield
     except UserError:
         raise
-    except Exception as error:  # the client raises many kinds (offline, gated, no such revision, disk)
-        raise UserError(f"{name} can't be fetched from the Hugging Face hub ({_reason(error)}). {way_out}") from None
+    # the client raises many kinds (offline, gated, no such revision, disk)
+    except Exception as error:
+        raise UserError(
+            f"{name} can't be fetched from the Hugging Face hub ({_reason(error)}). {way_out}"
+        ) from None
 
 
 def _reason(error: BaseException) -> str:

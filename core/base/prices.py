@@ -4,13 +4,15 @@ from dataclasses import dataclass
 
 from core.base.fields import Amount
 
-Counted = tuple[int | None, int | None, int | None]  # prompt, cached and completion tokens (None: not counted)
+# prompt, cached and completion tokens (None: not counted)
+Counted = tuple[int | None, int | None, int | None]
 
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices in dollars per million tokens: `read` for prompt tokens, `cached` for cached prompt tokens, and `written`
-    for completion tokens with thinking. `on` is the day of the look-up ("2026-11-23", or "" if unknown)."""
+    """Prices in dollars per million tokens: `read` for prompt tokens, `cached` for cached prompt
+    tokens, and `written` for completion tokens with thinking. `on` is the day of the look-up
+    ("2026-11-23", or "" if unknown)."""
 
     read: Amount
     cached: Amount
@@ -18,20 +20,25 @@ class Prices:
     on: str = ""
 
     def dollars(self, counted: Counted) -> float | None:
-        """Return the cost of a request in dollars, or None if the server did not count its tokens."""
+        """Return the cost of a request in dollars, or None if the server did not count its
+        tokens."""
         prompt, cached, completion = counted
         if prompt is None or completion is None:
             return None
         cached = min(cached or 0, prompt)
-        return ((prompt - cached) * self.read + cached * self.cached + completion * self.written) / 1e6
+        return (
+            (prompt - cached) * self.read + cached * self.cached + completion * self.written
+        ) / 1e6
 
     def most(self, prompt: int, completion: int) -> float:
-        """Return the highest cost in dollars of a request with these tokens, whether its prompt is cached or not."""
+        """Return the highest cost in dollars of a request with these tokens, whether its prompt is
+        cached or not."""
         return (prompt * max(self.read, self.cached) + completion * self.written) / 1e6
 
 
 def shown(dollars: float) -> str:
-    """Format dollars as "$12.30" or "$0.0412". Amounts below a cent have at most three significant digits."""
+    """Format dollars as "$12.30" or "$0.0412". Amounts below a cent have at most three significant
+    digits."""
     if dollars == 0 or dollars >= 1:
         return f"${dollars:,.2f}"
     return f"${dollars:.4f}" if dollars >= 0.01 else f"${dollars:.3g}"

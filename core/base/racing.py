@@ -1,10 +1,12 @@
-"""Decide in a race of entries, problem by problem, which entries can't be the best. Errors are bounded over all looks.
+"""Decide in a race of entries, problem by problem, which entries can't be the best. Errors are
+bounded over all looks.
 
-The problems are regarded as independent draws from all problems of their kind, because their order is random. Each test
-is a bet against its hypothesis. If the hypothesis is true, the capital is a nonnegative supermartingale that begins at
-1. By Ville's inequality it ever reaches 1 / alpha with a chance of at most alpha (Howard et al. 2021, Annals of
-Statistics 49; Waudby-Smith and Ramdas 2024, Journal of the Royal Statistical Society B 86). benchmarks/race.py
-simulates races."""
+The problems are regarded as independent draws from all problems of their kind, because their order
+is random. Each test is a bet against its hypothesis. If the hypothesis is true, the capital is a
+nonnegative supermartingale that begins at
+1. By Ville's inequality it ever reaches 1 / alpha with a chance of at most alpha (Howard et al.
+2021, Annals of Statistics 49; Waudby-Smith and Ramdas 2024, Journal of the Royal Statistical
+Society B 86). benchmarks/race.py simulates races."""
 
 import math
 from dataclasses import dataclass, field
@@ -14,21 +16,23 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-BETS = np.array([0.1, 0.2, 0.4, 0.8])  # shares of the capital. The test's capital is the mean over them
+# shares of the capital. The test's capital is the mean over them
+BETS = np.array([0.1, 0.2, 0.4, 0.8])
 CLAIM = 0.2  # the part of alpha for `is_settled`
 STEP = 0.005  # distance of the tested means
 
 
 def log_capital(differences: Array, mean: float = 0.0) -> Array:
-    """Return the log capital after each difference in [-1, 1], for the hypothesis that their mean is at most `mean`.
-    `mean` is above -1."""
+    """Return the log capital after each difference in [-1, 1], for the hypothesis that their mean
+    is at most `mean`. `mean` is above -1."""
     steps = np.log1p(BETS[:, np.newaxis] * (differences - mean) / (1 + mean))
     return _log_mean(np.cumsum(steps, axis=1))
 
 
 def lower_bounds(differences: Array, alpha: float) -> Array:
-    """Return a lower bound for the mean after each difference in [-1, 1]. All bounds are right at the same time with a
-    chance of at least 1 - alpha, so the race may look after each problem. A bound never falls."""
+    """Return a lower bound for the mean after each difference in [-1, 1]. All bounds are right at
+    the same time with a chance of at least 1 - alpha, so the race may look after each problem. A
+    bound never falls."""
     found = np.full(differences.size, -1.0)
     for mean in np.arange(-1 + STEP, 1, STEP):
         rejected = log_capital(differences, float(mean)) >= -math.log(alpha)
@@ -39,22 +43,24 @@ def lower_bounds(differences: Array, alpha: float) -> Array:
 
 
 def intervals(differences: Array, alpha: float) -> tuple[Array, Array]:
-    """Return the ends of the confidence sequence for the mean, after each of the differences in [-1, 1]."""
+    """Return the ends of the confidence sequence for the mean, after each of the differences in
+    [-1, 1]."""
     return lower_bounds(differences, alpha / 2), -lower_bounds(-differences, alpha / 2)
 
 
 def pair_level(alpha: float, entries: int) -> float:
-    """Divide `alpha` by the number of pairs of `entries` (Bonferroni). Intervals at this level are all right at once,
-    with a chance of at least 1 - alpha. A table compares with the leader, so the scores choose which pairs it shows.
-    Therefore all pairs count."""
+    """Divide `alpha` by the number of pairs of `entries` (Bonferroni). Intervals at this level are
+    all right at once, with a chance of at least 1 - alpha. A table compares with the leader, so the
+    scores choose which pairs it shows. Therefore all pairs count."""
     return alpha / math.comb(entries, 2)
 
 
 @dataclass
 class Standing:
-    """The state of a race. `dropped` maps the dropped entries to the number of problems before each drop. `left` are
-    the other entries, the best so far first. `is_settled` if no entry that is left is better than the first by more
-    than the effect, or if only one is left. `looks` is the number of problems that decided this."""
+    """The state of a race. `dropped` maps the dropped entries to the number of problems before each
+    drop. `left` are the other entries, the best so far first. `is_settled` if no entry that is left
+    is better than the first by more than the effect, or if only one is left. `looks` is the number
+    of problems that decided this."""
 
     left: list[int]
     dropped: dict[int, int] = field(default_factory=dict)
@@ -63,16 +69,19 @@ class Standing:
 
 
 def race(scores: Array, alpha: float = 0.05, effect: float = 0.0) -> Standing:
-    """Compare the entries (columns) over the problems (rows, in random order), until the race is settled.
+    """Compare the entries (columns) over the problems (rows, in random order), until the race is
+    settled.
 
-    With a chance of at least 1 - alpha, no drop concerns a best entry, and a race with an `effect` is settled rightly.
-    `scores` are in [0, 1]. Scores of an entry after its drop are ignored, and may be nan.
+    With a chance of at least 1 - alpha, no drop concerns a best entry, and a race with an `effect`
+    is settled rightly. `scores` are in [0, 1]. Scores of an entry after its drop are ignored, and
+    may be nan.
 
-    An entry bets on each problem that the leader among the others scores higher than the entry itself. The leader has
-    the highest sum on earlier problems. The bet against a best entry loses on average with any leader, so a single
-    test compares an entry with all others. As in Holm's method, a test's level is alpha / entries left: before the
-    first wrong drop, all best entries are left. If `effect` is above 0, `is_settled` gets CLAIM of alpha. Its tests
-    compare each entry with each fixed leader. Only the test with the true best entry can be wrong."""
+    An entry bets on each problem that the leader among the others scores higher than the entry
+    itself. The leader has the highest sum on earlier problems. The bet against a best entry loses
+    on average with any leader, so a single test compares an entry with all others. As in Holm's
+    method, a test's level is alpha / entries left: before the first wrong drop, all best entries
+    are left. If `effect` is above 0, `is_settled` gets CLAIM of alpha. Its tests compare each entry
+    with each fixed leader. Only the test with the true best entry can be wrong."""
     n, k = scores.shape
     is_left, sums, capital = np.ones(k, dtype=bool), np.zeros(k), np.zeros((BETS.size, k))
     found = Standing(list(range(k)), is_settled=k == 1)
@@ -90,8 +99,13 @@ def race(scores: Array, alpha: float = 0.05, effect: float = 0.0) -> Standing:
             is_left[out], logs[out], found.dropped[out] = False, -np.inf, found.looks
         found.left = sorted(np.flatnonzero(is_left).tolist(), key=lambda entry: -sums[entry])
         best, *rest = found.left
-        rows, level = scores[: found.looks], math.log((k - 1) / (alpha * share)) if effect else math.inf
-        found.is_settled = all(effect and log_capital(rows[:, best] - rows[:, i], -effect).max() >= level for i in rest)
+        rows, level = (
+            scores[: found.looks],
+            math.log((k - 1) / (alpha * share)) if effect else math.inf,
+        )
+        found.is_settled = all(
+            effect and log_capital(rows[:, best] - rows[:, i], -effect).max() >= level for i in rest
+        )
         if found.is_settled:
             break
     return found

@@ -1,4 +1,5 @@
-"""Stop a command by signals. A first SIGTERM or SIGHUP acts like Ctrl-C. Ignored signals (nohup) stay ignored."""
+"""Stop a command by signals. A first SIGTERM or SIGHUP acts like Ctrl-C. Ignored signals (nohup)
+stay ignored."""
 
 import asyncio
 import os
@@ -16,9 +17,10 @@ STOPPING = b"\nstopping. Press Ctrl-C again to quit at once\n"
 
 
 class _Stop:
-    """The signal handler of a command. Its first signal raises KeyboardInterrupt, or cancels the coroutine of `run`.
-    A later Ctrl-C ends the process at once with status 130. The journal stays valid, and servers that we started end
-    too. Other later signals are ignored, because timeout, Slurm and terminals often send two signals for one stop."""
+    """The signal handler of a command. Its first signal raises KeyboardInterrupt, or cancels the
+    coroutine of `run`. A later Ctrl-C ends the process at once with status 130. The journal stays
+    valid, and servers that we started end too. Other later signals are ignored, because timeout,
+    Slurm and terminals often send two signals for one stop."""
 
     task: asyncio.Task[Any] | None = None  # the task of `run`
     has_come = False
@@ -61,11 +63,17 @@ def run(work: Coroutine[Any, Any, R]) -> R:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Hold back STOPS until the block ends, then raise the first that came. Outside the main thread, do nothing. A
-    signal mask would not suffice: another thread (numpy starts some) may receive a signal for the main thread."""
+    """Hold back STOPS until the block ends, then raise the first that came. Outside the main
+    thread, do nothing. A signal mask would not suffice: another thread (numpy starts some) may
+    receive a signal for the main thread."""
     caught: list[int] = []
-    is_main = threading.current_thread() is threading.main_thread()  # Python runs signal handlers only in this thread
-    before = {sign: signal.signal(sign, lambda number, _: caught.append(number)) for sign in STOPS if is_main}
+    # Python runs signal handlers only in this thread
+    is_main = threading.current_thread() is threading.main_thread()
+    before = {
+        sign: signal.signal(sign, lambda number, _: caught.append(number))
+        for sign in STOPS
+        if is_main
+    }
     try:
         yield
     finally:

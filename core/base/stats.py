@@ -1,6 +1,7 @@
-"""Compute means and paired differences over problems, with confidence intervals. Samples of one problem are not
-independent, so problems are the clusters (Miller 2024, "Adding Error Bars to Evals", arXiv 2411.00640). The script
-benchmarks/coverage.py simulates each interval's width, and how often the interval contains the true value."""
+"""Compute means and paired differences over problems, with confidence intervals. Samples of one
+problem are not independent, so problems are the clusters (Miller 2024, "Adding Error Bars to
+Evals", arXiv 2411.00640). The script benchmarks/coverage.py simulates each interval's width, and
+how often the interval contains the true value."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,19 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEVEL = 0.05  # significance level of the tests. All intervals are 95% confidence intervals
-EXACT_UP_TO = 18  # problems (for p: that differ). With more, DRAWS random sign patterns replace all 2**n patterns
+# problems (for p: that differ). With more, DRAWS random sign patterns replace all 2**n patterns
+EXACT_UP_TO = 18
 DRAWS = 40_000
 RESAMPLES = 10_000  # bootstrap samples of the problems
 SEED = 2025
-# mean_by_problem adds IMAGINED problems (all right or all wrong) and a PART of one more to the variance. They matter
-# only if there are few problems, or if problems hardly differ. benchmarks/coverage.py chose these numbers and FINE.
+# mean_by_problem adds IMAGINED problems (all right or all wrong) and a PART of one more to the
+# variance. They matter only if there are few problems, or if problems hardly differ.
+# benchmarks/coverage.py chose these numbers and FINE.
 IMAGINED, PART = 2.0, 0.05
 FINE = 0.05  # a few differences below this size do not show how large other differences can be
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean or another figure over `n` problems, with its 95% interval. If it is undefined, `value` is nan."""
+    """A mean or another figure over `n` problems, with its 95% interval. If it is undefined,
+    `value` is nan."""
 
     value: float
     low: float
@@ -38,9 +42,10 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Paired:
-    """A paired comparison: the mean `difference` b - a over `n` problems, with its 95% interval from `low` to `high`.
-    `p` is the p-value of the two-sided sign-flip permutation test. If p <= LEVEL, the interval excludes 0, otherwise
-    it contains 0. `wins`, `losses` and `ties` count the problems with b > a, b < a and b = a."""
+    """A paired comparison: the mean `difference` b - a over `n` problems, with its 95% interval
+    from `low` to `high`. `p` is the p-value of the two-sided sign-flip permutation test. If p <=
+    LEVEL, the interval excludes 0, otherwise it contains 0. `wins`, `losses` and `ties` count the
+    problems with b > a, b < a and b = a."""
 
     difference: float
     low: float
@@ -52,21 +57,24 @@ class Paired:
     ties: int
 
 
-Values = Sequence[float] | NDArray[np.float64]  # one number per problem, such as the mean over its samples
+# one number per problem, such as the mean over its samples
+Values = Sequence[float] | NDArray[np.float64]
 
 
 def mean_by_problem(values: Values) -> Estimate:
     """Average the problems' means, with a 95% interval.
 
-    The interval is Clopper and Pearson's for an effective number of yes-no problems (Korn and Graubard 1998, Survey
-    Methodology 24). This number is n if no problem has both right and wrong samples, and higher if problems are more
-    alike. If all samples are right, the interval is one-sided: 0.05**(1/n) to 1 (rule of three). If all are wrong, it
-    is mirrored. One problem or none gives 0 to 1.
+    The interval is Clopper and Pearson's for an effective number of yes-no problems (Korn and
+    Graubard 1998, Survey Methodology 24). This number is n if no problem has both right and wrong
+    samples, and higher if problems are more alike. If all samples are right, the interval is
+    one-sided: 0.05**(1/n) to 1 (rule of three). If all are wrong, it is mirrored. One problem or
+    none gives 0 to 1.
 
-    But the set may lack a rare kind of problem, for example the few that the model can solve. If no problem scores
-    above the highest score here, a kind that does is at most `unseen` of all problems (rule of three). It may be all
-    right. So the interval reaches at least unseen * (1 - highest score) above the mean, and mirrored below it.
-    Raises ValueError for a value outside [0, 1]."""
+    But the set may lack a rare kind of problem, for example the few that the model can solve. If no
+    problem scores above the highest score here, a kind that does is at most `unseen` of all
+    problems (rule of three). It may be all right. So the interval reaches at least unseen * (1 -
+    highest score) above the mean, and mirrored below it. Raises ValueError for a value outside [0,
+    1]."""
     means = _rates(values)
     n, mean = means.size, float(means.mean()) if means.size else math.nan
     if n < 2:
@@ -80,33 +88,40 @@ def mean_by_problem(values: Values) -> Estimate:
 
 
 def _of_effective_number(means: NDArray[np.float64]) -> tuple[float, float]:
-    """Return Clopper and Pearson's interval for the effective number of yes-no problems. There are at least two."""
+    """Return Clopper and Pearson's interval for the effective number of yes-no problems. There are
+    at least two."""
     n, mean = means.size, float(means.mean())
     most = mean * (1 - mean)  # the variance if each problem is all right or all wrong
     alike = IMAGINED * most + PART
     worth = n * (n * most + alike) / (float(((means - mean) ** 2).sum()) + alike)
     right, wrong = mean * worth, (1 - mean) * worth
     low = _beta_quantile(LEVEL if not wrong else LEVEL / 2, right, wrong + 1) if right else 0.0
-    high = _beta_quantile(1 - (LEVEL if not right else LEVEL / 2), right + 1, wrong) if wrong else 1.0
+    high = (
+        _beta_quantile(1 - (LEVEL if not right else LEVEL / 2), right + 1, wrong) if wrong else 1.0
+    )
     return min(low, mean), max(high, mean)
 
 
 def paired(a: Values, b: Values) -> Paired:
     """Compare b with a. a[i] and b[i] belong to the same problem, and are in [0, 1].
 
-    The test flips the signs of the differences b - a. The p-value is the share of sign patterns whose mean is at least
-    as far from 0 as the observed mean. With up to EXACT_UP_TO differences other than 0, all patterns are tried. With
-    more, random patterns are drawn with a fixed seed, and the observed pattern is added to them (Phipson and Smyth
-    2010). For the interval, patterns are drawn if there are more than EXACT_UP_TO problems.
+    The test flips the signs of the differences b - a. The p-value is the share of sign patterns
+    whose mean is at least as far from 0 as the observed mean. With up to EXACT_UP_TO differences
+    other than 0, all patterns are tried. With more, random patterns are drawn with a fixed seed,
+    and the observed pattern is added to them (Phipson and Smyth 2010). For the interval, patterns
+    are drawn if there are more than EXACT_UP_TO problems.
 
-    The interval contains all shifts (assumed mean differences) that the test does not reject. To test a shift, we
-    subtract it from the differences. A sign pattern splits the problems into two parts. The pattern is at least as
-    extreme as the observed one if the shift is between the means of the parts (Hartigan 1969, JASA 64). But most of a
-    gain may come from rare problems, which a problem set may lack. So a shift is rejected only if the share of
-    patterns, times the chance that n problems contain no rare one, is at most LEVEL. With 5 problems or fewer, no shift
-    is rejected. Raises ValueError for a value outside [0, 1], unequal lengths or no problems."""
+    The interval contains all shifts (assumed mean differences) that the test does not reject. To
+    test a shift, we subtract it from the differences. A sign pattern splits the problems into two
+    parts. The pattern is at least as extreme as the observed one if the shift is between the means
+    of the parts (Hartigan 1969, JASA 64). But most of a gain may come from rare problems, which a
+    problem set may lack. So a shift is rejected only if the share of patterns, times the chance
+    that n problems contain no rare one, is at most LEVEL. With 5 problems or fewer, no shift is
+    rejected. Raises ValueError for a value outside [0, 1], unequal lengths or no problems."""
     if len(a) != len(b) or not len(a):
-        raise ValueError(f"a and b must belong to the same problems, but have {len(a)} and {len(b)}")
+        raise ValueError(
+            f"a and b must belong to the same problems, but have {len(a)} and {len(b)}"
+        )
     differences = _rates(b) - _rates(a)
     differences[np.abs(differences) < 1e-12] = 0.0  # a rounding error is no difference
     mean = float(differences.mean())
@@ -123,9 +138,10 @@ def paired(a: Values, b: Values) -> Paired:
 
 
 def relative_change(a: Values, b: Values) -> Estimate | None:
-    """Return mean(b) / mean(a) - 1, such as the change in cost, or None if a mean is 0 or missing. Amounts are >= 0.
-    The interval is Student's t for the logarithm of the ratio, with the jackknife's standard error (Tukey 1958, Annals
-    of Mathematical Statistics 29). The interval is nan if all problems except one are 0 in `a` or in `b`."""
+    """Return mean(b) / mean(a) - 1, such as the change in cost, or None if a mean is 0 or missing.
+    Amounts are >= 0. The interval is Student's t for the logarithm of the ratio, with the
+    jackknife's standard error (Tukey 1958, Annals of Mathematical Statistics 29). The interval is
+    nan if all problems except one are 0 in `a` or in `b`."""
     sides = np.array([b, a], dtype=np.float64)
     sums, n = sides.sum(axis=1), sides.shape[1]
     if not sums.all():  # or no problems
@@ -145,12 +161,16 @@ def _drawn(n: int, samples: int) -> NDArray[np.int64]:
     return np.random.default_rng(SEED).multinomial(n, np.full(n, 1 / n), samples)
 
 
-def of_sums(sums: Sequence[Sequence[float]], figure: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Estimate:
-    """Compute a figure from sums over all samples, such as a ratio or Cohen's kappa, with its 95% interval.
+def of_sums(
+    sums: Sequence[Sequence[float]], figure: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+) -> Estimate:
+    """Compute a figure from sums over all samples, such as a ratio or Cohen's kappa, with its 95%
+    interval.
 
-    `sums` has shape (problems, sums). `figure` maps an array of shape (…, sums) to shape (…), with nan if undefined.
-    The interval is the percentile bootstrap's over problems (Efron and Tibshirani 1993, An Introduction to the
-    Bootstrap, chapter 13), with RESAMPLES fixed draws. It is too narrow for few problems, and nan for one."""
+    `sums` has shape (problems, sums). `figure` maps an array of shape (…, sums) to shape (…), with
+    nan if undefined. The interval is the percentile bootstrap's over problems (Efron and Tibshirani
+    1993, An Introduction to the Bootstrap, chapter 13), with RESAMPLES fixed draws. It is too
+    narrow for few problems, and nan for one."""
     table = np.array(sums, dtype=np.float64)
     n = len(sums)
     if not n:
@@ -165,8 +185,8 @@ def of_sums(sums: Sequence[Sequence[float]], figure: Callable[[NDArray[np.float6
 
 
 def holm(ps: Sequence[float], tests: int = 0) -> list[float]:
-    """Correct p-values for multiple tests, in the given order (Holm 1979, Scandinavian Journal of Statistics 6).
-    If `ps` were chosen from the p-values of more tests, `tests` counts all tests."""
+    """Correct p-values for multiple tests, in the given order (Holm 1979, Scandinavian Journal of
+    Statistics 6). If `ps` were chosen from the p-values of more tests, `tests` counts all tests."""
     corrected, least, tests = [0.0] * len(ps), 0.0, max(tests, len(ps))
     for rank, i in enumerate(sorted(range(len(ps)), key=lambda i: ps[i])):
         least = max(least, min(1.0, (tests - rank) * ps[i]))
@@ -175,11 +195,14 @@ def holm(ps: Sequence[float], tests: int = 0) -> list[float]:
 
 
 def auc(right: Sequence[float], wrong: Sequence[float]) -> float | None:
-    """Return the chance that a right candidate scores above a wrong one. Pairs of equal scores count as half.
-    The result is None if `right` or `wrong` is empty."""
+    """Return the chance that a right candidate scores above a wrong one. Pairs of equal scores
+    count as half. The result is None if `right` or `wrong` is empty."""
     if not right or not wrong:
         return None
-    ranked, sides = np.sort(np.asarray(wrong, dtype=np.float64)), np.asarray(right, dtype=np.float64)
+    ranked, sides = (
+        np.sort(np.asarray(wrong, dtype=np.float64)),
+        np.asarray(right, dtype=np.float64),
+    )
     below, up_to = (np.searchsorted(ranked, sides, side=side) for side in ("left", "right"))
     return float((below + up_to).mean() / 2 / ranked.size)
 
@@ -196,34 +219,45 @@ def _sign_flips(differences: NDArray[np.float64]) -> tuple[float, float, float]:
     n, total = differences.size, float(differences.sum())
     differing = differences[differences != 0]
     sums, sizes, counted_in = _parts(differences)
-    flipped, _, also = _parts(differing) if differing.size <= EXACT_UP_TO < n else (sums, sizes, counted_in)
-    as_far = np.abs(2 * flipped - total) >= abs(total) - 1e-9  # sums that differ only by rounding are equal
+    flipped, _, also = (
+        _parts(differing) if differing.size <= EXACT_UP_TO < n else (sums, sizes, counted_in)
+    )
+    # sums that differ only by rounding are equal
+    as_far = np.abs(2 * flipped - total) >= abs(total) - 1e-9
     p = float((also + as_far.sum()) / (also + flipped.size))
     patterns, splits = counted_in + sums.size, (sizes > 0) & (sizes < n)
-    whole = patterns - int(splits.sum())  # patterns that flip no sign or all signs are as extreme at any shift
+    # patterns that flip no sign or all signs are as extreme at any shift
+    whole = patterns - int(splits.sum())
     if whole > LEVEL * patterns:
         return p, -1.0, 1.0
     one = sums[splits] / sizes[splits]
     other = (total - sums[splits]) / (n - sizes[splits])
-    share = (whole + 1.0 + np.arange(one.size)) / patterns  # share of patterns as extreme, farthest mean first
+    # share of patterns as extreme, farthest mean first
+    share = (whole + 1.0 + np.arange(one.size)) / patterns
     stays = share > LEVEL
     seen, largest = float((differences**2).sum()), float(np.abs(differences).max())
-    unseen = (largest * seen + FINE**2) / (seen + FINE**2)  # the possible difference of a rare problem, at most 1
+    # the possible difference of a rare problem, at most 1
+    unseen = (largest * seen + FINE**2) / (seen + FINE**2)
     missing = unseen * (1 - (LEVEL / share[stays]) ** (1 / n))
     low = np.sort(np.minimum(one, other))[stays] - missing
     high = -np.sort(-np.maximum(one, other))[stays] + missing
     return p, float(low.min()), float(high.max())
 
 
-def _parts(differences: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
-    """Return the sum and the size of one part of each sign pattern, and 1 if patterns are drawn at random, else 0."""
+def _parts(
+    differences: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
+    """Return the sum and the size of one part of each sign pattern, and 1 if patterns are drawn at
+    random, else 0."""
     if not differences.size:
         return np.zeros(1), np.zeros(1), 0
     if differences.size <= EXACT_UP_TO:
-        sums, sizes = _subsets(differences[1:])  # opposite patterns have the same parts, so take those with problem 0
+        # opposite patterns have the same parts, so take those with problem 0
+        sums, sizes = _subsets(differences[1:])
         return sums + differences[0], sizes + 1, 0
     rng, sums, sizes = np.random.default_rng(SEED), np.zeros(DRAWS), np.zeros(DRAWS)
-    for begin in range(0, differences.size, 10):  # one random number selects which of ten problems are in the part
+    # one random number selects which of ten problems are in the part
+    for begin in range(0, differences.size, 10):
         sums_of, sizes_of = _subsets(differences[begin : begin + 10])
         drawn = rng.integers(0, sums_of.size, DRAWS)
         sums, sizes = sums + sums_of[drawn], sizes + sizes_of[drawn]
@@ -240,7 +274,8 @@ def _subsets(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[
 
 @lru_cache(maxsize=4096)
 def _beta_quantile(share: float, a: float, b: float) -> float:
-    """Return the quantile of the distribution Beta(a, b) at `share`, by Newton's method with bisection."""
+    """Return the quantile of the distribution Beta(a, b) at `share`, by Newton's method with
+    bisection."""
     low, high, x = 0.0, 1.0, a / (a + b)
     scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     for _ in range(100):
@@ -262,7 +297,8 @@ def _beta_quantile(share: float, a: float, b: float) -> float:
 
 
 def _beta_fraction(x: float, a: float, b: float) -> float:
-    """Evaluate the incomplete beta function's continued fraction by Lentz's method (Abramowitz and Stegun 26.5.8)."""
+    """Evaluate the incomplete beta function's continued fraction by Lentz's method (Abramowitz and
+    Stegun 26.5.8)."""
     tiny = 1e-300
     top, bottom = 1.0, 1 / ((1 - (a + b) * x / (a + 1)) or tiny)
     value = bottom
@@ -279,7 +315,8 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
 
 
 def _t_quantile(df: int) -> float:
-    """Return the 1 - LEVEL / 2 quantile of Student's t, whose square over (square + df) is Beta(1/2, df/2)."""
+    """Return the 1 - LEVEL / 2 quantile of Student's t, whose square over (square + df) is
+    Beta(1/2, df/2)."""
     share = _beta_quantile(1 - LEVEL, 0.5, df / 2)
     return math.sqrt(df * share / (1 - share))
 

@@ -10,7 +10,8 @@ LEAST = 40  # columns. Text is never wrapped to a smaller width
 
 
 def columns(stream: TextIO | None = None) -> int:
-    """Return the width of `stream`, or 0 for a file or a pipe. Without one: $COLUMNS, else standard output's width."""
+    """Return the width of `stream`, or 0 for a file or a pipe. Without one: $COLUMNS, else standard
+    output's width."""
     given = "" if stream else os.environ.get("COLUMNS", "")
     if given.isdigit() and int(given):
         return max(LEAST, int(given))
@@ -22,19 +23,24 @@ def columns(stream: TextIO | None = None) -> int:
 
 
 def wrapped(text: str, indent: str = "", width: int | None = None) -> str:
-    """Wrap text to `width` columns (default: the terminal's width, 0: no limit). Later lines begin with `indent`."""
+    """Wrap text to `width` columns (default: the terminal's width, 0: no limit). Later lines begin
+    with `indent`."""
     width = columns() if width is None else width
     if not width:
         return text
     lines = (
-        textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
+        textwrap.wrap(
+            line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+        or [""]
         for line in text.splitlines()
     )
     return "\n".join(part for parts in lines for part in parts)
 
 
 def say(line: str, stream: TextIO | None = None) -> None:
-    """Print a message to `stream` (default: standard output) without buffering, wrapped to the terminal's width."""
+    """Print a message to `stream` (default: standard output) without buffering, wrapped to the
+    terminal's width."""
     print(wrapped(line, "  ", columns(stream)), file=stream, flush=True)
 
 
@@ -54,13 +60,15 @@ def short(number: float) -> str:
 
 
 def labelled(rows: Sequence[tuple[str, str]]) -> str:
-    """Format rows of a label and a text in two columns. Long texts are wrapped within their column."""
+    """Format rows of a label and a text in two columns. Long texts are wrapped within their
+    column."""
     width = max((len(label) for label, _ in rows), default=0) + 2
     return "\n".join(wrapped(f"{label:<{width}}{text}", " " * width) for label, text in rows)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Format a table as text, with its head in the first row. A first column of names is aligned left, others right."""
+    """Format a table as text, with its head in the first row. A first column of names is aligned
+    left, others right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     aligns = ["<" if any(not row[0].isdigit() for row in rows[1:]) else ">", *">" * len(widths[1:])]
     specs = [f"{align}{width}" for align, width in zip(aligns, widths, strict=True)]

@@ -14,7 +14,8 @@ from core.base.turns import next_turn
 _NAME = (
     r"(?:[a-z]+[:_])?(?:(?:deep|re)?think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratch_?pad"
     r"|(?:inner_|internal_)?monologue|internal|chain_of_thought|cot|analysis|rationale"
-    r"|working(?:_out)?|step_by_step|plan(?:ning)?|deliberation|brainstorm(?:ing)?|draft)(?:[:_][a-z]+)?"
+    r"|working(?:_out)?|step_by_step|plan(?:ning)?|deliberation|brainstorm(?:ing)?"
+    r"|draft)(?:[:_][a-z]+)?"
 )
 _OF_THOUGHT = r"[_▁]of[_▁](?:thoughts?|think(?:ing)?|reason(?:ing)?)[|｜]?>"
 _CHANNEL = r"(?:<\|end\|>\s*)?(?:<\|start\|>assistant)?<\|channel\|>"
@@ -38,9 +39,12 @@ class Form:
 
 FORMS = (
     Form("<think>…</think>", r"<think>", r"</think>"),  # QED-Nano, Qwen3, DeepSeek-R1, Phi-4, Olmo
-    Form("<thinking>…</thinking>", rf"<{_NAME}>", rf"</{_NAME}>"),  # EXAONE Deep, Seed-OSS, MiniMax, prompts
-    Form("[THINK]…[/THINK]", rf"\[{_NAME}\]", rf"\[/{_NAME}\]", written=("[THINK]", "[/THINK]")),  # Magistral
-    Form("◁think▷…◁/think▷", rf"◁{_NAME}▷", rf"◁/{_NAME}▷", written=("◁think▷", "◁/think▷")),  # Kimi
+    # EXAONE Deep, Seed-OSS, MiniMax, prompts
+    Form("<thinking>…</thinking>", rf"<{_NAME}>", rf"</{_NAME}>"),
+    # Magistral
+    Form("[THINK]…[/THINK]", rf"\[{_NAME}\]", rf"\[/{_NAME}\]", written=("[THINK]", "[/THINK]")),
+    # Kimi
+    Form("◁think▷…◁/think▷", rf"◁{_NAME}▷", rf"◁/{_NAME}▷", written=("◁think▷", "◁/think▷")),
     Form(  # Sky-T1, Bespoke-Stratos, OpenThinker
         "<|begin_of_thought|>…<|end_of_thought|>",
         rf"<[|｜]?(?:begin|start){_OF_THOUGHT}",
@@ -62,7 +66,12 @@ FORMS = (
         around=r"<\|(?:return|end)\|>\s*\Z",
     ),
     # gpt-oss, if the server drops its special tokens
-    Form("analysisWe add…assistantfinal42", r"\A\s*analysis(?=[a-z])", r"assistantfinal", is_words=True),
+    Form(
+        "analysisWe add…assistantfinal42",
+        r"\A\s*analysis(?=[a-z])",
+        r"assistantfinal",
+        is_words=True,
+    ),
     Form(  # Gemma
         "<|channel>thought…<channel|>",
         r"<\|channel>thought",
@@ -105,7 +114,9 @@ _QUOTES = "`\"'“”‘’"
 _BLANK = re.compile(r"\s*")
 
 
-def split_thinking(content: str, reasoning: str | None, cut_while_thinking: bool = False) -> tuple[str, str]:
+def split_thinking(
+    content: str, reasoning: str | None, cut_while_thinking: bool = False
+) -> tuple[str, str]:
     """Return the thinking and the answer of a message, in linear time.
 
     `reasoning` is the server's reasoning field. A server that does not separate thinking leaves the
@@ -124,7 +135,9 @@ def split_thinking(content: str, reasoning: str | None, cut_while_thinking: bool
     return f"{thinking}\n\n{more}".strip(), f"{answer}\n\n{turn[0].strip()}\n\n{later}".strip()
 
 
-def _split(content: str, reasoning: str | None, cut_while_thinking: bool = False) -> tuple[str, str]:
+def _split(
+    content: str, reasoning: str | None, cut_while_thinking: bool = False
+) -> tuple[str, str]:
     """Split one turn, as `split_thinking` describes."""
     thinking = reasoning or ""
     start, end, stop = _ended(content)
@@ -192,7 +205,8 @@ def _real(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
 
 
 def _next_turn(content: str) -> re.Match[str] | None:
-    """Return the mark of another turn that follows an answer and precedes a tag of thinking, or None.
+    """Return the mark of another turn that follows an answer and precedes a tag of thinking, or
+    None.
 
     The answer follows the beginning or a closing tag. If the mark is a word, or if the answer
     follows the beginning, the tag must be an opening tag. Otherwise the mark is in the thinking."""

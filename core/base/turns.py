@@ -27,15 +27,24 @@ _HEADINGS = (
     # Problem:  **Question 2:**  Q:  ### Instruction:  Next problem.  Exercise 3.
     r"(?:(?:next|new|another|similar|follow-up|additional|practice|related|bonus|user)[ \t])?"
     rf"(?:question|problem|example|exercise|q|task|prompt|instruction|input){_NUMBER}{_MARKS}[:：]",
-    r"(?:(?:next|new|another)[ \t](?:question|problem)|(?:question|problem|exercise)[ \t]\d{1,4})\.",
-    r"(?:user|human|student|teacher|customer|assistant|system|bot|ai)[*_]*[:：]",  # User:  **Human**:
+    (
+        r"(?:(?:next|new|another)[ \t](?:question|problem)|(?:question|problem"
+        r"|exercise)[ \t]\d{1,4})\."
+    ),
+    # User:  **Human**:
+    r"(?:user|human|student|teacher|customer|assistant|system|bot|ai)[*_]*[:：]",
     r"(?:问题|题目|例题|习题|用户|问)[ \t]*\d*[*_]*[:：]",
-    rf"(?:frage|aufgabe|problème|exercice|pregunta|problema|domanda|pergunta|вопрос|задача){_NUMBER}"
+    rf"(?:frage|aufgabe|problème|exercice|pregunta|problema|domanda|pergunta|вопрос"
+    rf"|задача){_NUMBER}"
     r"[ \t*_]*[:：]",
-    r"here[ \t]is[ \t](?:another|a[ \t]new|the[ \t]next)[ \t](?:problem|question|example|exercise)\b",
+    (
+        r"here[ \t]is[ \t](?:another|a[ \t]new|the[ \t]next)[ \t](?:problem|question|example"
+        r"|exercise)\b"
+    ),
     r"q\d{1,3}[.:)]",  # Q2. What is 3+3?
     # Now solve this: …, but not: now solve for y
-    r"now,?[ \t](?:let['’]s[ \t])?(?:try|solve)[ \t](?:(?:another|a[ \t](?:new|similar)|the[ \t](?:next|following))\b"
+    r"now,?[ \t](?:let['’]s[ \t])?(?:try|solve)[ \t](?:(?:another|a[ \t](?:new|similar)"
+    r"|the[ \t](?:next|following))\b"
     r"|(?:this|these)(?:[ \t](?:problem|question|one)s?)?[ \t]*[:：])",
 )
 # A heading of Markdown that has only these words: ## Problem 2
@@ -43,11 +52,17 @@ _TITLES = (
     rf"(?:(?<=#)[ \t]*|(?<=\*\*))(?:(?:next|new|another)[ \t])?(?:question|problem|exercise"
     rf"|instruction|user|human)"
     rf"{_NUMBER}{_MARKS}(?=[{LINE_ENDS}])",
-    rf"[\[<](?:question|problem|exercise|instruction|user|human|task){_NUMBER}[\]>]",  # [Question]  <problem>
+    # [Question]  <problem>
+    rf"[\[<](?:question|problem|exercise|instruction|user|human|task){_NUMBER}[\]>]",
     # **Problem 2.** Find x.  \textbf{Problem 2.}
-    r"(?:(?<=\*\*)|\\textbf ?\{)(?:problem|question|exercise|example)[ \t]\d{1,4}[.:]?[ \t]*(?:\*\*|\})",
+    (
+        r"(?:(?<=\*\*)|\\textbf ?\{)(?:problem|question|exercise"
+        r"|example)[ \t]\d{1,4}[.:]?[ \t]*(?:\*\*|\})"
+    ),
 )
-_NEXT = re.compile(rf"(?i)(?P<token>(?:(?:{'|'.join(_TOKENS)})\s*)+)|{_LINE}(?:{'|'.join((*_HEADINGS, *_TITLES))})")
+_NEXT = re.compile(
+    rf"(?i)(?P<token>(?:(?:{'|'.join(_TOKENS)})\s*)+)|{_LINE}(?:{'|'.join((*_HEADINGS, *_TITLES))})"
+)
 
 _BLANK = re.compile(r"\s*(?:(?:user|assistant|system|model)\s*)?")  # the name of a turn is no text
 
@@ -62,7 +77,8 @@ class Part:
 
 
 def next_turn(text: str, start: int, end: int) -> re.Match[str] | None:
-    """Return the first mark of another turn between `start` and `end` that text precedes, or None."""
+    """Return the first mark of another turn between `start` and `end` that text precedes, or
+    None."""
     for mark in _NEXT.finditer(text, start, end):
         if not _BLANK.fullmatch(text, start, mark.start()):
             return mark

@@ -1,7 +1,8 @@
 """Read model cards, the TOML files that describe a model and its server.
 
-Cards are data/models/NAME.toml and a user's own files. data/models/template.toml explains each field. Instead of an API
-key, a card contains the name of the variable with the key (core/engines/environment.py reads the key)."""
+Cards are data/models/NAME.toml and a user's own files. data/models/template.toml explains each
+field. Instead of an API key, a card contains the name of the variable with the key
+(core/engines/environment.py reads the key)."""
 
 import json
 import re
@@ -27,17 +28,28 @@ CAPS = ("max_tokens", "max_completion_tokens")
 SAMPLING = ("temperature", "top_p", "top_k", "min_p")
 _NOT_IN_SEND = (*SAMPLING, "seed", "logprobs")
 NEVER = (*_NOT_IN_SEND, *PENALTIES)
-OURS = (*_NOT_IN_SEND, *CAPS, "model", "messages", "n", "stream", "stream_options", "top_logprobs", "reasoning_effort")
+OURS = (
+    *_NOT_IN_SEND,
+    *CAPS,
+    "model",
+    "messages",
+    "n",
+    "stream",
+    "stream_options",
+    "top_logprobs",
+    "reasoning_effort",
+)
 FIX = (
-    f"{FOLDER / TEMPLATE}.toml explains each field. Put tables like [price] last. Put the API key into the environment "
-    "or .env, and the name of its variable into key_env"
+    f"{FOLDER / TEMPLATE}.toml explains each field. Put tables like [price] last. Put the API key "
+    "into the environment or .env, and the name of its variable into key_env"
 )
 REFUSED = (
-    "If it names a field of the request, set MODEL to a card that omits this field (never, streams = false) or renames "
-    f"it (cap), like openai:NAME or a copy of {FOLDER / TEMPLATE}.toml"
+    "If it names a field of the request, set MODEL to a card that omits this field (never, "
+    f"streams = false) or renames it (cap), like openai:NAME or a copy of {FOLDER / TEMPLATE}.toml"
 )
 
-_SECRET = re.compile(r"key|token|secret|password|signature|^code$|^sig$", re.IGNORECASE)  # names in a query
+# names in a query
+_SECRET = re.compile(r"key|token|secret|password|signature|^code$|^sig$", re.IGNORECASE)
 
 
 def _one_of(*names: str) -> Meta:
@@ -59,12 +71,18 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def prices(self) -> Prices:
-        return Prices(self.read, self.read if self.cached is None else self.cached, self.written, self.on.isoformat())
+        return Prices(
+            self.read,
+            self.read if self.cached is None else self.cached,
+            self.written,
+            self.on.isoformat(),
+        )
 
 
 @dataclass(frozen=True)
 class Wheel:
-    """A GGUF file in a Python wheel: pip's `requirement`, the `file` in the wheel, their hashes, size and licence."""
+    """A GGUF file in a Python wheel: pip's `requirement`, the `file` in the wheel, their hashes,
+    size and licence."""
 
     requirement: Annotated[str, Meta(pattern=r"\A[\w.-]+==[\w.]+\Z")]
     sha256: Sha256
@@ -76,7 +94,8 @@ class Wheel:
 
 @dataclass(frozen=True)
 class Card:
-    """A model card with the fields of its file. NONE is an empty card. Raises ValueError for a bad address or table."""
+    """A model card with the fields of its file. NONE is an empty card. Raises ValueError for a bad
+    address or table."""
 
     name: str = ""
     about: Text = ""
@@ -114,14 +133,22 @@ class Card:
             object.__setattr__(self, "base_url", with_query(*address(self.base_url)))
         ours = {*OURS, *(each.name for each in fields(Card))}
         for name, value in self.send.items():
-            if name in ours and not (name == "thinking" and isinstance(value, dict)):  # a field of some servers
-                raise ValueError(f"[send] contains {name}, which the experiment or another field of the card sets")
+            # a field of some servers
+            if name in ours and not (name == "thinking" and isinstance(value, dict)):
+                raise ValueError(
+                    f"[send] contains {name}, which the experiment or another field of the card "
+                    "sets"
+                )
         json.dumps(self.send, allow_nan=False)  # raises an error for a date or nan
 
     @property
     def key_variables(self) -> tuple[str, ...]:
         """The variables that may contain the key. The first that is set counts."""
-        return (self.key_env,) if isinstance(self.key_env, str) and self.key_env else tuple(self.key_env)
+        return (
+            (self.key_env,)
+            if isinstance(self.key_env, str) and self.key_env
+            else tuple(self.key_env)
+        )
 
     @property
     def own_sets(self) -> dict[str, str]:
@@ -130,70 +157,106 @@ class Card:
 
     @property
     def key_fields(self) -> dict[str, str]:
-        """The card's fields in journal keys. They change the replies, or the part of a reply that is stored."""
+        """The card's fields in journal keys. They change the replies, or the part of a reply that
+        is stored."""
         send = json.dumps(self.send, sort_keys=True) if self.send else ""
         continues = "no" if self.continues is False else ""
-        found = {"effort": self.effort, "never": " ".join(sorted({*self.never})), "send": send, "continues": continues}
+        found = {
+            "effort": self.effort,
+            "never": " ".join(sorted({*self.never})),
+            "send": send,
+            "continues": continues,
+        }
         return {name: value for name, value in found.items() if value}
 
     def shown(self) -> dict[str, Any] | None:
-        """Return the fields that differ from their defaults, for results, or None if all are defaults."""
+        """Return the fields that differ from their defaults, for results, or None if all are
+        defaults."""
         whole, plain = asdict(self), asdict(NONE)
         return {name: value for name, value in whole.items() if value != plain[name]} or None
 
     def body(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the body `asked`, which has the token cap as max_tokens, with the card's changes for its server."""
-        dropped = {*self.never, *(["top_logprobs"] if "logprobs" in self.never else []), "max_tokens"}
+        """Return the body `asked`, which has the token cap as max_tokens, with the card's changes
+        for its server."""
+        dropped = {
+            *self.never,
+            *(["top_logprobs"] if "logprobs" in self.never else []),
+            "max_tokens",
+        }
         kept = {name: value for name, value in asked.items() if name not in dropped}
         effort = {"reasoning_effort": self.effort} if self.effort else {}
         return kept | {self.cap: asked["max_tokens"]} | effort | dict(self.send)
 
     def with_effort(self, effort: str) -> "Card":
-        """Return the card with another effort. Raises UserError if it describes a model that takes none."""
+        """Return the card with another effort. Raises UserError if it describes a model that takes
+        none."""
         if self.engine and not self.effort:
             raise UserError(
-                f"EFFORT={effort:.40} has no effect on the model of the card {self.name}. Unset EFFORT, or choose a "
-                "model that reasons, like MODEL=openai or a model of the hub"
+                f"EFFORT={effort:.40} has no effect on the model of the card {self.name}. Unset "
+                "EFFORT, or choose a model that reasons, like MODEL=openai or a model of the hub"
             )
         return replace(self, effort=effort)
 
     def way(self, config: Sampled) -> str:
-        """Return the way to read the answers of a run: the constant ANSWER, or else the card's field `answer`."""
+        """Return the way to read the answers of a run: the constant ANSWER, or else the card's
+        field `answer`."""
         asked = config.ANSWER if isinstance(config, Answered) else BOXED
         return self.answer if asked == "card" else asked
 
     def sampled(self, config: A) -> A:
-        """Return `config` with the sampling that SAMPLING selects. Raises UserError if the card lacks it."""
+        """Return `config` with the sampling that SAMPLING selects. Raises UserError if the card
+        lacks it."""
         if config.SAMPLING == "file":
             return config
         if not self.sampling:
-            which = f"the card {self.name} has no [sampling] table" if self.name else "no card is in use"
-            raise UserError(f"SAMPLING=card, but {which}. Set SAMPLING=file, or use a card with a [sampling] table")
+            which = (
+                f"the card {self.name} has no [sampling] table"
+                if self.name
+                else "no card is in use"
+            )
+            raise UserError(
+                f"SAMPLING=card, but {which}. Set SAMPLING=file, or use a card with a [sampling] "
+                "table"
+            )
         changes: dict[str, Any] = {name.upper(): value for name, value in self.sampling.items()}
         return replace(config, **changes)
 
     def framed(self, config: A, is_proof: bool = False) -> A:
-        """Return `config` with the card's shots, system message and prompt for each constant that is "card".
-        Shots have answers, so problems that ask for a proof get none from the card."""
-        own = {"SHOTS": "0" if is_proof else str(self.shots), "SYSTEM": self.system, "PROMPT": self.prompt}
-        changes: dict[str, Any] = {name: each for name, each in own.items() if getattr(config, name, "") == "card"}
+        """Return `config` with the card's shots, system message and prompt for each constant that
+        is "card". Shots have answers, so problems that ask for a proof get none from the card."""
+        own = {
+            "SHOTS": "0" if is_proof else str(self.shots),
+            "SYSTEM": self.system,
+            "PROMPT": self.prompt,
+        }
+        changes: dict[str, Any] = {
+            name: each for name, each in own.items() if getattr(config, name, "") == "card"
+        }
         return replace(config, **changes)
 
     def constants_of(self, kind: type[Part]) -> dict[str, Any]:
-        """Return the card's constants that `kind` has. LIMIT is only for runs on a problem set: it would shorten a
-        training, too. Raises UserError for a bad value."""
+        """Return the card's constants that `kind` has. LIMIT is only for runs on a problem set: it
+        would shorten a training, too. Raises UserError for a bad value."""
         known = rules(kind)
         if not issubclass(kind, OnProblems):
             known.pop("LIMIT", None)
         try:
-            return {name: known[name].read(name, value) for name, value in self.constants.items() if name in known}
+            return {
+                name: known[name].read(name, value)
+                for name, value in self.constants.items()
+                if name in known
+            }
         except UserError as error:
-            raise UserError(f"the card {self.name} is invalid ({error}). Correct its table [constants]") from None
+            raise UserError(
+                f"the card {self.name} is invalid ({error}). Correct its table [constants]"
+            ) from None
 
     def constants_in(self, config: Part) -> str:
         """Return the constants of `config` that the card sets, as text, or ""."""
         values = self.constants_of(type(config)).items()
-        shown = " ".join(f"{name}={value}" for name, value in values if getattr(config, name) == value)
+        shown = " ".join(
+            f"{name}={value}" for name, value in values if getattr(config, name) == value
+        )
         return shown and f"{shown}, from the card {self.name}"
 
 
@@ -213,31 +276,45 @@ def named(name: str) -> Card:
 
 
 def find(text: str) -> Card:
-    """Return the card that `text`, a value of MODEL, names, or NONE if it names no card. Raises UserError if the card
-    is invalid, or if a .toml file is missing. `text` is NAME, the path of a .toml file, or NAME:MODEL. NAME:MODEL is
-    another model of the same server, whose prices and context are unknown."""
+    """Return the card that `text`, a value of MODEL, names, or NONE if it names no card. Raises
+    UserError if the card is invalid, or if a .toml file is missing. `text` is NAME, the path of a
+    .toml file, or NAME:MODEL. NAME:MODEL is another model of the same server, whose prices and
+    context are unknown."""
     if text.endswith(".toml"):
         return read(Path(text).expanduser())
     name, _, model = text.partition(":")
     if name not in names():
         return NONE
     card = named(name)
-    return replace(card, model=model, price=None, context=None) if model not in ("", card.model) else card
+    return (
+        replace(card, model=model, price=None, context=None)
+        if model not in ("", card.model)
+        else card
+    )
 
 
 def of_model(served: str, engine: str) -> Card:
-    """Return the card in data/models of the model `served`, preferably for this `engine`, or NONE if there is none.
-    Only cards that name an engine count. Other cards change requests, so the user has to choose them with MODEL."""
-    found = [card for card in map(named, names()) if card.engine and card.model == served.partition("@")[0]]
+    """Return the card in data/models of the model `served`, preferably for this `engine`, or NONE
+    if there is none. Only cards that name an engine count. Other cards change requests, so the user
+    has to choose them with MODEL."""
+    found = [
+        card
+        for card in map(named, names())
+        if card.engine and card.model == served.partition("@")[0]
+    ]
     return next((card for card in found if card.engine == engine), found[0] if found else NONE)
 
 
 def listing() -> str:
-    return f"Cards: {', '.join(names())}. For your own card, give the path of a copy of {FOLDER / TEMPLATE}.toml"
+    return (
+        f"Cards: {', '.join(names())}. For your own card, give the path of a copy of "
+        f"{FOLDER / TEMPLATE}.toml"
+    )
 
 
 def read(path: Path) -> Card:
-    """Read the card in a file. Raises UserError, with a remedy, if the file is missing or invalid."""
+    """Read the card in a file. Raises UserError, with a remedy, if the file is missing or
+    invalid."""
     wrong = f"the card {path} is invalid"
     try:
         found = tomllib.loads(read_text(path, "the card", listing()))
@@ -245,7 +322,11 @@ def read(path: Path) -> Card:
             raise ValueError(f"{min(unknown)!r:.60} is no field of a card")
         price = found.pop("price", None)
         card = fitted(found | {"name": path.stem}, Card, wrong, FIX)
-        return card if price is None else replace(card, price=fitted(price, Price, wrong, FIX, "[price] ").prices)
+        return (
+            card
+            if price is None
+            else replace(card, price=fitted(price, Price, wrong, FIX, "[price] ").prices)
+        )
     except (ValueError, RecursionError) as error:
         raise UserError(f"{wrong} ({error}). {FIX}") from None
 
@@ -254,20 +335,25 @@ def read(path: Path) -> Card:
 
 
 def address(text: Any) -> tuple[str, dict[str, str]]:
-    """Split a URL into address (no trailing slash) and query. Raises ValueError if it is invalid or has a secret."""
+    """Split a URL into address (no trailing slash) and query. Raises ValueError if it is invalid or
+    has a secret."""
     try:
         parts = urllib.parse.urlsplit(text if isinstance(text, str) else "")
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_address = False
     if not is_address or re.search(r"\s", text):
-        raise ValueError("an address is http:// or https:// and a host, without spaces. A port is 1 to 65535") from None
+        raise ValueError(
+            "an address is http:// or https:// and a host, without spaces. A port is 1 to 65535"
+        ) from None
     if parts.username or parts.password:
         raise ValueError("the address contains a user name or a password, which would be printed")
     query = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
     if any(map(_SECRET.search, query)):
         raise ValueError("the address contains a key in its query, which would be printed")
-    return urllib.parse.urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", "")), query
+    return urllib.parse.urlunsplit(
+        (parts.scheme, parts.netloc, parts.path.rstrip("/"), "", "")
+    ), query
 
 
 def with_query(url: str, query: Mapping[str, str]) -> str:
@@ -275,7 +361,8 @@ def with_query(url: str, query: Mapping[str, str]) -> str:
 
 
 def origin(url: str) -> str:
-    """Return the scheme, host and port of an address, without a default port, or "" if it can't be parsed."""
+    """Return the scheme, host and port of an address, without a default port, or "" if it can't be
+    parsed."""
     try:
         parts = urllib.parse.urlsplit(url)
     except ValueError:

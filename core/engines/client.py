@@ -1,7 +1,7 @@
 """Send requests to model servers, other than the chat requests of a run (core/generate/wire.py).
 
-Requests to this machine (loopback or BIND) ignore the environment's proxy (http_proxy). A redirect to another origin
-(scheme, host or port) is refused, because urllib would send our key there."""
+Requests to this machine (loopback or BIND) ignore the environment's proxy (http_proxy). A redirect
+to another origin (scheme, host or port) is refused, because urllib would send our key there."""
 
 import http.client
 import json
@@ -26,10 +26,13 @@ _STOPPED = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
 
 
 class Loading(UserError):
-    """A server that listens but is not ready. `words` describe its answer, which may say itself that it loads."""
+    """A server that listens but is not ready. `words` describe its answer, which may say itself
+    that it loads."""
 
     def __init__(self, url: str, words: str, says_so: bool = False) -> None:
-        super().__init__(f"the server at {url} is not ready ({words}). Wait until it has loaded its model")
+        super().__init__(
+            f"the server at {url} is not ready ({words}). Wait until it has loaded its model"
+        )
         self.words = words
         self.says_so = says_so
 
@@ -38,13 +41,17 @@ class NoHttp(ConnectionError):
     """A response that is not HTTP, from another kind of program."""
 
 
-def send(url: str, key: Key = NO_KEY, body: Any = None, method: str | None = None, seconds: float = 0) -> bytes:
-    """Return the first MOST_BYTES of the response to a GET of `url`, a POST of `body` as JSON, or another `method`.
-    The request fails after `seconds` (0: SECONDS) without data.
-    Raises HTTPError for an error status, and Elsewhere for a redirect to another origin. Raises NoHttp for a response
-    in another protocol, and another OSError without a response."""
+def send(
+    url: str, key: Key = NO_KEY, body: Any = None, method: str | None = None, seconds: float = 0
+) -> bytes:
+    """Return the first MOST_BYTES of the response to a GET of `url`, a POST of `body` as JSON, or
+    another `method`. The request fails after `seconds` (0: SECONDS) without data. Raises HTTPError
+    for an error status, and Elsewhere for a redirect to another origin. Raises NoHttp for a
+    response in another protocol, and another OSError without a response."""
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json"} if data else {}, method=method)
+    request = urllib.request.Request(
+        url, data, {"Content-Type": "application/json"} if data else {}, method=method
+    )
     if key:
         request.add_header(*key.sent)
     direct = [urllib.request.ProxyHandler({})] if environment.is_ours(url) else []
@@ -59,14 +66,17 @@ def send(url: str, key: Key = NO_KEY, body: Any = None, method: str | None = Non
 
 
 def find(url: str, key: Key = NO_KEY, body: Any = None) -> dict[str, Any] | None:
-    """Return the JSON object that a GET or POST (see `send`) returns. Return {} for any other response, and None if
-    nothing listens. Raises Loading if a server listens but is not ready: it answers with a status of LOADING, sends
-    nothing, or ends the connection. Raises UserError for a refused key, and Elsewhere for another origin."""
+    """Return the JSON object that a GET or POST (see `send`) returns. Return {} for any other
+    response, and None if nothing listens. Raises Loading if a server listens but is not ready: it
+    answers with a status of LOADING, sends nothing, or ends the connection. Raises UserError for a
+    refused key, and Elsewhere for another origin."""
     try:
         found = json.loads(send(url, key, body))
     except urllib.error.HTTPError as error:
         if error.code in (401, 403):
-            raise UserError(f"the server at {url} reports a missing or invalid key. {key.remedy}") from None
+            raise UserError(
+                f"the server at {url} reports a missing or invalid key. {key.remedy}"
+            ) from None
         if error.code in LOADING:
             raise _loading(error, url) from None
         return {}
@@ -89,8 +99,8 @@ def _loading(error: urllib.error.HTTPError, url: str) -> Loading:
 
 
 def _why_silent(error: OSError, url: str) -> str:
-    """Return why a listening program sent no response, in a few words, or "" if nothing listens at `url`.
-    On this machine, a connection that times out was not refused, so a program listens."""
+    """Return why a listening program sent no response, in a few words, or "" if nothing listens at
+    `url`. On this machine, a connection that times out was not refused, so a program listens."""
     reason = getattr(error, "reason", None)  # of an error before the request was sent
     cause = error if reason is None else reason
     if isinstance(cause, _STOPPED):
@@ -101,7 +111,8 @@ def _why_silent(error: OSError, url: str) -> str:
 
 
 def why_not(url: str) -> str:
-    """Return the reason why no server answers at `url`, in a few words of the system or the server."""
+    """Return the reason why no server answers at `url`, in a few words of the system or the
+    server."""
     try:
         send(url)
     except OSError as error:
@@ -124,9 +135,10 @@ def why_unlisted(url: str, key: Key) -> str:
 
 
 def page_of(server: Server, name: str, body: Any = None) -> dict[str, Any]:
-    """Return the JSON object of the optional endpoint `name` of a `server`, or {} if it does not answer with one.
-    A silent server is asked twice, because a missing answer would change the keys of the journal. Raises Loading if the
-    server says that it loads: llama.cpp lists its model before it answers at other endpoints."""
+    """Return the JSON object of the optional endpoint `name` of a `server`, or {} if it does not
+    answer with one. A silent server is asked twice, because a missing answer would change the keys
+    of the journal. Raises Loading if the server says that it loads: llama.cpp lists its model
+    before it answers at other endpoints."""
     url = f"{server.root}/{name}"
     for _ in range(2):
         try:
@@ -149,7 +161,8 @@ def objects(page: Any, name: str) -> list[dict[str, Any]]:
 
 
 def count(value: Any) -> int | None:
-    """Return a server's number of tokens or requests, rounded down, or None if it is no number from 1 to MOST."""
+    """Return a server's number of tokens or requests, rounded down, or None if it is no number from
+    1 to MOST."""
     try:
         number = int(value) if isinstance(value, int | float | str) and value is not True else 0
     except (ValueError, OverflowError):
@@ -158,14 +171,18 @@ def count(value: Any) -> int | None:
 
 
 def line(value: Any) -> str | None:
-    """Return a server's text as one line of at most LONGEST characters, or None if `value` is empty or no text."""
+    """Return a server's text as one line of at most LONGEST characters, or None if `value` is empty
+    or no text."""
     return one_line(value, LONGEST) or None if isinstance(value, str) else None
 
 
 class SameOrigin(urllib.request.HTTPRedirectHandler):
-    """A redirect handler that refuses other origins, because urllib would send them our key. Raises Elsewhere."""
+    """A redirect handler that refuses other origins, because urllib would send them our key. Raises
+    Elsewhere."""
 
-    def redirect_request(self, req: urllib.request.Request, *about: Any) -> urllib.request.Request | None:
+    def redirect_request(
+        self, req: urllib.request.Request, *about: Any
+    ) -> urllib.request.Request | None:
         onward = super().redirect_request(req, *about)
         if onward is not None and (there := origin(onward.full_url)) != origin(req.full_url):
             raise Elsewhere(origin(req.full_url), there)
@@ -176,8 +193,9 @@ class SameOrigin(urllib.request.HTTPRedirectHandler):
 
 
 def tail_by_tokens(server: Server, field: str) -> str | None:
-    """Return the text after a question in the prompt that `server` renders, or None if the server does not report it.
-    The server first returns the prompt's tokens, and then the text of these tokens as `field`."""
+    """Return the text after a question in the prompt that `server` renders, or None if the server
+    does not report it. The server first returns the prompt's tokens, and then the text of these
+    tokens as `field`."""
     tokens = page_of(server, "tokenize", question(server)).get("tokens")
     body = {"model": server.model, "tokens": tokens, "skip_special_tokens": False}
     return tail_of(page_of(server, "detokenize", body).get(field)) if tokens else None

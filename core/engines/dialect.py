@@ -1,4 +1,5 @@
-"""Define how an engine on a GPU is started. core/engines/server.py defines how engines are recognised and asked."""
+"""Define how an engine on a GPU is started. core/engines/server.py defines how engines are
+recognised and asked."""
 
 from pathlib import Path
 
@@ -13,19 +14,22 @@ class OnGpu(Dialect):
     """An engine that runs on an NVIDIA GPU, in its own process."""
 
     label = ""  # its name in messages
-    # The extra time for honouring seeds (DETERMINISTIC=1), as a range of shares, or None if it always honours seeds.
+    # The extra time for honouring seeds (DETERMINISTIC=1), as a range of shares, or None if it
+    # always honours seeds.
     deterministic_cost: tuple[float, float] | None = None
 
     def check_model(self, folder: Path) -> None:
-        """Raise UserError if the engine would misread the model in `folder`. By default, nothing is checked."""
+        """Raise UserError if the engine would misread the model in `folder`. By default, nothing is
+        checked."""
 
     def arguments(self, model: Model, chosen: Settings, host: str, port: int) -> list[str]:
-        """Return the arguments with which a Python interpreter serves `model`. The arguments contain no API key."""
+        """Return the arguments with which a Python interpreter serves `model`. The arguments
+        contain no API key."""
         raise NotImplementedError
 
     def secrets(self, key: str, folder: Path) -> tuple[list[str], dict[str, str]]:
-        """Return the flags and environment variables that pass the API `key`, but do not show it in process lists.
-        The flags may name a file that is written into `folder`."""
+        """Return the flags and environment variables that pass the API `key`, but do not show it in
+        process lists. The flags may name a file that is written into `folder`."""
         raise NotImplementedError
 
     def parser(self, model: Model) -> tuple[str, ...]:
@@ -35,6 +39,7 @@ class OnGpu(Dialect):
 
 
 def on_gpu(engine: str) -> OnGpu | None:
-    """Return the GPU engine that ENGINE names, or SGLang for "". Return None if ENGINE names no GPU engine."""
+    """Return the GPU engine that ENGINE names, or SGLang for "". Return None if ENGINE names no GPU
+    engine."""
     found = (each for each in dialects() if isinstance(each, OnGpu))
     return next((each for each in found if (engine or "sglang") in each.engines), None)

@@ -1,4 +1,5 @@
-"""Read the fields of a GGUF file's header that determine the size of a server, and whether it has a chat template."""
+"""Read the fields of a GGUF file's header that determine the size of a server, and whether it has a
+chat template."""
 
 import struct
 from dataclasses import dataclass
@@ -10,13 +11,15 @@ from gguf import GGUFReader, GGUFValueType, Keys
 from core.base.errors import UserError
 from core.engines.shape import Shape
 
-# Dense models whose layers all keep every key and value. For them, llama.cpp allocates Shape.kv_bytes per token.
+# Dense models whose layers all keep every key and value. For them, llama.cpp allocates
+# Shape.kv_bytes per token.
 ARCHITECTURES = ("llama", "qwen2", "qwen3")
 
 
 @dataclass(frozen=True)
 class Gguf:
-    """A GGUF file with its size in bytes, its model's shape, and the model's trained context in tokens (`longest`)."""
+    """A GGUF file with its size in bytes, its model's shape, and the model's trained context in
+    tokens (`longest`)."""
 
     path: Path
     bytes: int
@@ -25,15 +28,25 @@ class Gguf:
 
     @classmethod
     def read(cls, path: Path) -> "Gguf":
-        """Read a file's header. Raises UserError if the file is unreadable, damaged, unsupported or split."""
+        """Read a file's header. Raises UserError if the file is unreadable, damaged, unsupported or
+        split."""
         try:
             header = _Header(path)
             fields = {name: found.contents() for name, found in header.fields.items() if found.data}
-            architecture, parts = fields[Keys.General.ARCHITECTURE], fields.get(Keys.Split.LLM_KV_SPLIT_COUNT, 1)
+            architecture, parts = (
+                fields[Keys.General.ARCHITECTURE],
+                fields.get(Keys.Split.LLM_KV_SPLIT_COUNT, 1),
+            )
             if architecture not in ARCHITECTURES:
-                raise UserError(f"{path} has the architecture {architecture}. Give a Llama, Qwen2 or Qwen3 model")
+                raise UserError(
+                    f"{path} has the architecture {architecture}. Give a Llama, Qwen2 or Qwen3 "
+                    "model"
+                )
             if parts > 1:
-                raise UserError(f"{path} is one of {parts} parts. Merge them: llama-gguf-split --merge PART1 OUT.gguf")
+                raise UserError(
+                    f"{path} is one of {parts} parts. Merge them: llama-gguf-split --merge PART1 "
+                    "OUT.gguf"
+                )
             own = {key.removeprefix(f"{architecture}."): value for key, value in fields.items()}
             tensors = {tensor.name: tensor.shape for tensor in header.tensors}
             hidden, heads = own["embedding_length"], own["attention.head_count"]
@@ -49,9 +62,13 @@ class Gguf:
             )
             return cls(path, path.stat().st_size, shape, own["context_length"])
         except OSError as error:
-            raise UserError(f"{path} can't be read ({error.strerror}). Check the path and its permissions") from None
+            raise UserError(
+                f"{path} can't be read ({error.strerror}). Check the path and its permissions"
+            ) from None
         except (ValueError, LookupError, TypeError, ArithmeticError, struct.error) as error:
-            raise UserError(f"{path} is damaged or no GGUF file ({error}). Give a complete GGUF file") from None
+            raise UserError(
+                f"{path} is damaged or no GGUF file ({error}). Give a complete GGUF file"
+            ) from None
 
 
 def has_template(path: Path) -> bool | None:
@@ -63,7 +80,8 @@ def has_template(path: Path) -> bool | None:
 
 
 class _Header(GGUFReader):
-    """A reader that skips arrays, because a vocabulary of 152k tokens would take 20 s and half a gigabyte."""
+    """A reader that skips arrays, because a vocabulary of 152k tokens would take 20 s and half a
+    gigabyte."""
 
     def _get_field_parts(self, orig_offs: int, raw_type: int) -> Any:
         if raw_type != GGUFValueType.ARRAY:

@@ -1,7 +1,9 @@
-"""Serve a GGUF file on llama.cpp: a small file in this process, a larger one in a process of its own.
+"""Serve a GGUF file on llama.cpp: a small file in this process, a larger one in a process of its
+own.
 
-llama.cpp loads a file in one call that stops all threads and that no signal interrupts. A process of its own can be
-ended meanwhile. `python -m core.engines.gguf_server REQUEST` is this process. REQUEST is a JSON object."""
+llama.cpp loads a file in one call that stops all threads and that no signal interrupts. A process
+of its own can be ended meanwhile. `python -m core.engines.gguf_server REQUEST` is this process.
+REQUEST is a JSON object."""
 
 import json
 import sys
@@ -20,10 +22,12 @@ from core.engines.dialects import llamacpp
 from core.engines.dialects.llamacpp import Size
 from core.engines.holding import Ready, nothing
 
-SMALL = 50_000_000  # bytes of a file that is loaded in this process, because that takes less than a second
+# bytes of a file that is loaded in this process, because that takes less than a second
+SMALL = 50_000_000
 SECONDS = 3600  # for a file to be loaded
 
-Serving = tuple[str, Callable[[], str | None]]  # the address, and a function that returns why the server ended
+# the address, and a function that returns why the server ended
+Serving = tuple[str, Callable[[], str | None]]
 
 
 def is_large(gguf: Path) -> bool:
@@ -41,7 +45,8 @@ def serving(
     embeds: bool = False,
     ready: Ready = nothing,
 ) -> Iterator[Serving]:
-    """Serve `gguf` as llamacpp.server_of does, and call `ready` once the file is loaded. Raises UserError."""
+    """Serve `gguf` as llamacpp.server_of does, and call `ready` once the file is loaded. Raises
+    UserError."""
     if not is_large(gguf):
         with llamacpp.serving(gguf, name, size, exact, port, embeds, ready) as address:
             yield address, lambda: None
@@ -64,9 +69,14 @@ def serving(
 
 
 def main(request: str) -> None:
-    """Serve the file of a `request` until this process is ended. Write the address, or the error, to its report."""
+    """Serve the file of a `request` until this process is ended. Write the address, or the error,
+    to its report."""
     asked = json.loads(request)
-    report, gguf, size = Path(asked.pop("report")), Path(asked.pop("gguf")), Size(**asked.pop("size"))
+    report, gguf, size = (
+        Path(asked.pop("report")),
+        Path(asked.pop("gguf")),
+        Size(**asked.pop("size")),
+    )
     server = None
     try:
         server = llamacpp.server_of(gguf, size=size, **asked)

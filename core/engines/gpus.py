@@ -28,9 +28,9 @@ class Gpu:
     fp8: bool  # whether SGLang can use an fp8 KV cache (compute capability 8.9 or higher)
 
 
-# Bandwidth and FLOP/s come from the vendor: for GeForce, from the white papers "GA102", "Ada GPU Architecture" and "RTX
-# Blackwell", else from the GPU's data sheet. Sparse figures are halved. Memory is the total that nvidia-smi reports,
-# because data sheets round.
+# Bandwidth and FLOP/s come from the vendor: for GeForce, from the white papers "GA102", "Ada GPU
+# Architecture" and "RTX Blackwell", else from the GPU's data sheet. Sparse figures are halved.
+# Memory is the total that nvidia-smi reports, because data sheets round.
 _TABLE = (
     Gpu("RTX 3090", 24576 * MIB, 936e9, 71e12, False),
     Gpu("RTX 4090", 24564 * MIB, 1008e9, 165.2e12, True),
@@ -49,27 +49,37 @@ DEFAULT = GPUS["RTX 4090"]  # the GPU that is assumed on a machine without one
 # Other names that drivers or people use.
 _ALSO = {"A100": "A100 80GB", "A100-PCIE-40GB": "A100 40GB", "H100 80GB": "H100"}
 
-_EXAMPLE = '{"name": "RTX 4090", "memory_gib": 24, "bandwidth_gb_s": 1008, "bf16_tflops": 165.2, "fp8": true}'
+_EXAMPLE = (
+    '{"name": "RTX 4090", "memory_gib": 24, "bandwidth_gb_s": 1008, "bf16_tflops": 165.2, "fp8": '
+    "true}"
+)
 
 
 def _key(name: str) -> str:
-    """Return a name in lower case without separators, the maker's words and usual parts, to compare names."""
+    """Return a name in lower case without separators, the maker's words and usual parts, to compare
+    names."""
     return re.sub(r"nvidia|geforce|rtx|sxm\d?|hbm\d|[ _-]", "", name.lower())
 
 
-_KNOWN = {_key(name): gpu for name, gpu in GPUS.items()} | {_key(also): GPUS[name] for also, name in _ALSO.items()}
+_KNOWN = {_key(name): gpu for name, gpu in GPUS.items()} | {
+    _key(also): GPUS[name] for also, name in _ALSO.items()
+}
 
 
 def named(name: str) -> Gpu:
-    """Return the table's GPU with this name ("4090", "rtx 4090", a driver's name). Raises UserError for other names."""
+    """Return the table's GPU with this name ("4090", "rtx 4090", a driver's name). Raises UserError
+    for other names."""
     if gpu := _KNOWN.get(_key(name)):
         return gpu
-    how = f"For a plan, describe it in a --gpu-file: {_EXAMPLE}. For a run, set BASE_URL to a server"
+    how = (
+        f"For a plan, describe it in a --gpu-file: {_EXAMPLE}. For a run, set BASE_URL to a server"
+    )
     raise UserError(f"the GPU {name!r:.60} is not in the table of GPUs ({', '.join(GPUS)}). {how}")
 
 
 class Described(Struct, frozen=True, forbid_unknown_fields=True):
-    """A GPU in a --gpu-file, with dense bf16 figures. Values outside the ranges are refused as mistyped."""
+    """A GPU in a --gpu-file, with dense bf16 figures. Values outside the ranges are refused as
+    mistyped."""
 
     name: Annotated[str, Meta(pattern=r"\A.*\S.*\Z", max_length=60)]
     memory_gib: Annotated[float, Meta(ge=1, le=10_000)]
@@ -79,22 +89,28 @@ class Described(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def from_file(path: Path) -> Gpu:
-    """Return the GPU that a JSON file describes. Raises UserError if the file is missing or invalid."""
+    """Return the GPU that a JSON file describes. Raises UserError if the file is missing or
+    invalid."""
     fix = f"Give a file like {_EXAMPLE}"
-    of = fitted(read_json(path, "the GPU file", fix), Described, f"the GPU file {path} is invalid", fix)
-    return Gpu(of.name.strip(), of.memory_gib * GIB, of.bandwidth_gb_s * 1e9, of.bf16_tflops * 1e12, of.fp8)
+    of = fitted(
+        read_json(path, "the GPU file", fix), Described, f"the GPU file {path} is invalid", fix
+    )
+    return Gpu(
+        of.name.strip(), of.memory_gib * GIB, of.bandwidth_gb_s * 1e9, of.bf16_tflops * 1e12, of.fp8
+    )
 
 
 def detect() -> Gpu | None:
-    """Return the first GPU, or None. Its memory is the driver's figure. Raises UserError if the table lacks the GPU."""
+    """Return the first GPU, or None. Its memory is the driver's figure. Raises UserError if the
+    table lacks the GPU."""
     for name, size in _listed()[:1]:
         return replace(named(name), memory=size) if size else named(name)
     return None
 
 
 def here() -> Gpu:
-    """Return the GPU to serve on: the first of this machine, or DEFAULT. If the table lacks the GPU, only its memory is
-    known, and fp8 is off. Raises UserError if its memory is unknown too."""
+    """Return the GPU to serve on: the first of this machine, or DEFAULT. If the table lacks the
+    GPU, only its memory is known, and fp8 is off. Raises UserError if its memory is unknown too."""
     for name, size in _listed()[:1]:
         if size and _key(name) not in _KNOWN:
             return Gpu(name, size, math.nan, math.nan, False)
@@ -108,11 +124,16 @@ def count() -> int:
 
 
 def _listed() -> list[tuple[str, float | None]]:
-    """Return the name and memory (in bytes, or None if unknown) of each NVIDIA GPU, as the driver reports them."""
+    """Return the name and memory (in bytes, or None if unknown) of each NVIDIA GPU, as the driver
+    reports them."""
     query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(query, capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):
         return []
     rows = [row.rpartition(",") for row in done.stdout.splitlines()]
-    return [(name.strip(), float(size) * MIB if size.strip().isdigit() else None) for name, _, size in rows if name]
+    return [
+        (name.strip(), float(size) * MIB if size.strip().isdigit() else None)
+        for name, _, size in rows
+        if name
+    ]

@@ -1,7 +1,8 @@
 """Mark the port of a server that is still loading, so that runs wait for it.
 
-llama.cpp shares the port with a listener that answers "loading". SGLang and vLLM share no port, and SGLang does not
-listen while it loads. For them, start_server.sh holds the UDP port of the same number, which no model server uses."""
+llama.cpp shares the port with a listener that answers "loading". SGLang and vLLM share no port, and
+SGLang does not listen while it loads. For them, start_server.sh holds the UDP port of the same
+number, which no model server uses."""
 
 import errno
 import json
@@ -17,7 +18,9 @@ from typing import Any
 from core.base.errors import UserError
 
 # llama.cpp's own answer while it loads a model
-ANSWER = json.dumps({"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}).encode()
+ANSWER = json.dumps(
+    {"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}
+).encode()
 
 
 Ready = Callable[[], None]  # called once a server has loaded its model
@@ -28,7 +31,8 @@ def nothing() -> None:
 
 
 class _Listener(ThreadingHTTPServer):
-    allow_reuse_port = True  # the server binds the port while this listener still answers, so that there is no gap
+    # the server binds the port while this listener still answers, so that there is no gap
+    allow_reuse_port = True
     daemon_threads = True
 
     def server_bind(self) -> None:
@@ -55,8 +59,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def held(host: str, port: int) -> Iterator[Ready]:
-    """Answer 503 on a port during the block, or until the yielded function is called. Raises UserError if the port is
-    in use. Another server may bind the port meanwhile if it also sets SO_REUSEPORT, as llamacpp.serving does."""
+    """Answer 503 on a port during the block, or until the yielded function is called. Raises
+    UserError if the port is in use. Another server may bind the port meanwhile if it also sets
+    SO_REUSEPORT, as llamacpp.serving does."""
     try:
         listener = _Listener((host, port), _Handler)
     except OSError as error:
@@ -79,7 +84,8 @@ def held(host: str, port: int) -> Iterator[Ready]:
 
 @contextmanager
 def claimed(host: str, port: int) -> Iterator[None]:
-    """Open a claim to a port during the block, without listening on it. It ends with this process at the latest."""
+    """Open a claim to a port during the block, without listening on it. It ends with this process
+    at the latest."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as claim:
         with suppress(OSError):  # without a claim, runs do not wait
             claim.bind((host, port))
@@ -87,7 +93,8 @@ def claimed(host: str, port: int) -> Iterator[None]:
 
 
 def is_claimed(host: str, port: int) -> bool:
-    """Return whether a process has claimed a port. Several processes may ask at the same time (SO_REUSEADDR)."""
+    """Return whether a process has claimed a port. Several processes may ask at the same time
+    (SO_REUSEADDR)."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

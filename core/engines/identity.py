@@ -1,8 +1,9 @@
 """Identify the weights that a server serves under a model's name, from the server's report.
 
-A name is not an identity, because a server may call any model "default" and restart with other weights. So the report
-enters the journal's keys, and completions of other weights are not reused. The server's software version is only
-recorded with each completion (Server.origin), so that a run survives an upgrade."""
+A name is not an identity, because a server may call any model "default" and restart with other
+weights. So the report enters the journal's keys, and completions of other weights are not reused.
+The server's software version is only recorded with each completion (Server.origin), so that a run
+survives an upgrade."""
 
 import hashlib
 import json
@@ -16,25 +17,35 @@ from core.engines import weights
 from core.engines.client import LONGEST
 from core.engines.server import digest_in
 
-FILES = (*weights.PATTERNS, "*.bin", "*.pt", "*.gguf")  # the weights, tokenizer, template and shape in a model's folder
-# The reported settings besides the path. SGLang reports all except base, and vLLM only base and kv_cache_dtype.
+# the weights, tokenizer, template and shape in a model's folder
+FILES = (*weights.PATTERNS, "*.bin", "*.pt", "*.gguf")
+# The reported settings besides the path. SGLang reports all except base, and vLLM only base and
+# kv_cache_dtype.
 SETTINGS = (
     *("base", "lora_paths", "revision", "weight_version", "chat_template"),
     *("quantization", "dtype", "kv_cache_dtype"),
 )
 DEFAULTS = ("", "auto", "default", "none")
 
-HEAD, BLOCK, BLOCKS = 2**20, 4096, 256  # bytes of each file's beginning and of a block, and the number of blocks
+# bytes of each file's beginning and of a block, and the number of blocks
+HEAD, BLOCK, BLOCKS = 2**20, 4096, 256
 
 
 def fingerprint(name: str, path: str, settings: Mapping[str, Any], is_here: bool) -> dict[str, str]:
-    """Return the reported `settings` (SETTINGS) and the identity of the weights at `path`. Both determine the answers.
-    Weights that this machine can read (if `is_here`) are identified by a sample of their content, others by their path.
-    The weights are omitted if `name` contains a digest that weights here do not contradict. Defaults are omitted."""
+    """Return the reported `settings` (SETTINGS) and the identity of the weights at `path`. Both
+    determine the answers. Weights that this machine can read (if `is_here`) are identified by a
+    sample of their content, others by their path. The weights are omitted if `name` contains a
+    digest that weights here do not contradict. Defaults are omitted."""
     found = {}
     for setting in SETTINGS:
         value = settings.get(setting)
-        text = value if isinstance(value, str) else "" if value is None else json.dumps(value, sort_keys=True)
+        text = (
+            value
+            if isinstance(value, str)
+            else ""
+            if value is None
+            else json.dumps(value, sort_keys=True)
+        )
         if text.lower() not in DEFAULTS:
             found[setting] = text[:LONGEST]
     here, named, which = weights_at(path) if is_here else None, digest_in(name), path[:LONGEST]
@@ -46,7 +57,8 @@ def fingerprint(name: str, path: str, settings: Mapping[str, Any], is_here: bool
 
 
 def weights_at(path: str) -> Path | None:
-    """Return `path` if it is absolute and names a GGUF file or a folder with a config.json here, else None."""
+    """Return `path` if it is absolute and names a GGUF file or a folder with a config.json here,
+    else None."""
     try:
         if not Path(path).is_absolute():
             return None
@@ -61,13 +73,17 @@ def weights_at(path: str) -> Path | None:
 
 
 def _files(path: Path) -> list[Path]:
-    return sorted({file for pattern in FILES for file in path.glob(pattern)}) if path.is_dir() else [path]
+    return (
+        sorted({file for pattern in FILES for file in path.glob(pattern)})
+        if path.is_dir()
+        else [path]
+    )
 
 
 @lru_cache
 def _sampled(files: weights.Files, is_folder: bool) -> str:
-    """Return the digest of a sample of the bytes, because reading 140 GB would take minutes. Raises OSError.
-    A sample is enough, because different weights differ nearly everywhere."""
+    """Return the digest of a sample of the bytes, because reading 140 GB would take minutes. Raises
+    OSError. A sample is enough, because different weights differ nearly everywhere."""
     found = hashlib.sha256()
     for file, _, size, _ in files:
         found.update(f"{file.name if is_folder else ''} {size}\n".encode())

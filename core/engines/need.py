@@ -1,4 +1,5 @@
-"""Compute how a GPU serves a model for a run: the context, the KV cache, and the requests at a time.
+"""Compute how a GPU serves a model for a run: the context, the KV cache, and the requests at a
+time.
 
 The inputs are the model's config.json, the GPU's memory, and the experiment's constants."""
 
@@ -13,14 +14,17 @@ from core.engines.gpus import Gpu
 from core.engines.shape import Shape, kv_tokens, mem_fraction
 
 PROMPT_TOKENS = 2048  # room for a problem's statement and the instructions around it
-TRACE_SHARE = 1 / 3  # of MAX_TOKENS, in the cache per request (assumed: traces end at two thirds, and are half written)
+# of MAX_TOKENS, in the cache per request (assumed: traces end at two thirds, and are half written)
+TRACE_SHARE = 1 / 3
 MOST_RUNNING = 256  # requests (more requests bring no gain on one GPU)
-FEWEST_HELD = 2048  # tokens of KV cache that each request is assumed to hold at least, which limits requests in flight
+# tokens of KV cache that each request is assumed to hold at least, which limits requests in flight
+FEWEST_HELD = 2048
 
 
 @dataclass(frozen=True)
 class Need:
-    """The size of an experiment's longest request, with `k` texts (candidates, reports, summaries) and a new text."""
+    """The size of an experiment's longest request, with `k` texts (candidates, reports, summaries)
+    and a new text."""
 
     k: int = 3
     max_tokens: int = 16384  # of each text, thinking included
@@ -30,7 +34,8 @@ class Need:
 
     @classmethod
     def read(cls, argv: Sequence[str]) -> "tuple[Need, list[str]]":
-        """Read a need from NAME=value arguments. Return the need and the other arguments. Raises UserError."""
+        """Read a need from NAME=value arguments. Return the need and the other arguments. Raises
+        UserError."""
         rest = [arg for arg in argv if not re.fullmatch(r"[A-Z_]+=.*", arg)]
         names = {"K": "k", "MAX_TOKENS": "max_tokens", "ANSWER_TOKENS": "answer_tokens"}
         known = rules(Constants) | {"K": Rule("texts that one prompt shows", int, 1, 1024)}
@@ -66,23 +71,29 @@ class Settings:
 
 
 def kv_type(kv: str, gpu: Gpu, embeds: bool = False) -> str:
-    """Return the type of the KV cache. "auto" is fp8 on GPUs that support it. For a server that also embeds it is bf16,
-    because an fp8 cache would change a vector if the text's beginning is cached. Raises UserError without fp8."""
+    """Return the type of the KV cache. "auto" is fp8 on GPUs that support it. For a server that
+    also embeds it is bf16, because an fp8 cache would change a vector if the text's beginning is
+    cached. Raises UserError without fp8."""
     if kv == "fp8" and not gpu.fp8:
-        raise UserError(f"{gpu.name} is not known to support an fp8 KV cache. Unset KV, or set KV=bf16")
+        raise UserError(
+            f"{gpu.name} is not known to support an fp8 KV cache. Unset KV, or set KV=bf16"
+        )
     return kv if kv != "auto" else "fp8" if gpu.fp8 and not embeds else "bf16"
 
 
-def settings(shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "auto", gpus: int = 1) -> Settings:
-    """Return the settings for `need` on so many `gpus` like `gpu`. Raises UserError if one request may not fit, or if
-    `gpu` lacks fp8. `longest` is the model's trained context in tokens."""
+def settings(
+    shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "auto", gpus: int = 1
+) -> Settings:
+    """Return the settings for `need` on so many `gpus` like `gpu`. Raises UserError if one request
+    may not fit, or if `gpu` lacks fp8. `longest` is the model's trained context in tokens."""
     kv = kv_type(kv, gpu, need.embeds)
     tokens = kv_tokens(shape, gpu.memory, kv, gpus)
     if tokens < need.least:
         smaller = "set KV=fp8, " if kv == "bf16" and gpu.fp8 else ""
         raise UserError(
-            f"{gpu.name} has room for {tokens:,} tokens of KV cache ({kv}) besides the weights, but one request may "
-            f"need {need.least:,}. Lower MAX_TOKENS, {smaller}use a larger GPU, or several GPUs (TP=2)"
+            f"{gpu.name} has room for {tokens:,} tokens of KV cache ({kv}) besides the weights, "
+            f"but one request may need {need.least:,}. Lower MAX_TOKENS, {smaller}use a larger "
+            "GPU, or several GPUs (TP=2)"
         )
     return Settings(
         context=min(need.context, longest, tokens),
@@ -96,5 +107,6 @@ def settings(shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "auto",
 
 
 def running(tokens: int, max_tokens: int) -> int:
-    """Return how many requests of up to `max_tokens` a cache of `tokens` holds on average, from 1 to MOST_RUNNING."""
+    """Return how many requests of up to `max_tokens` a cache of `tokens` holds on average, from 1
+    to MOST_RUNNING."""
     return max(1, min(int(tokens // (max_tokens * TRACE_SHARE)), MOST_RUNNING))

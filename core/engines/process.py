@@ -1,7 +1,9 @@
-"""Start server processes under a supervisor, wait until they answer, explain their failures, and stop them completely.
+"""Start server processes under a supervisor, wait until they answer, explain their failures, and
+stop them completely.
 
-`python -m core.engines.process COMMAND …` is the supervisor. It runs COMMAND in its own process group and ends this
-group when the supervisor's standard input closes. So even if the parent is killed, no server keeps a GPU's memory."""
+`python -m core.engines.process COMMAND …` is the supervisor. It runs COMMAND in its own process
+group and ends this group when the supervisor's standard input closes. So even if the parent is
+killed, no server keeps a GPU's memory."""
 
 import json
 import os
@@ -23,36 +25,43 @@ from core.base.errors import UserError, command
 from core.base.files import open_log
 from core.engines import environment
 
-START_SECONDS = 1200  # for an engine on a GPU to answer (the first start loads 8 GB and captures CUDA graphs)
+# for an engine on a GPU to answer (the first start loads 8 GB and captures CUDA graphs)
+START_SECONDS = 1200
 KILL_SECONDS = 10.0  # between terminating a process group and killing it
 TAIL = 400  # lines of output kept to explain a failure
 SHOWN = 15  # of these lines, printed if the server does not start and its output is in a log
 POLL = 0.5  # seconds between checks of a starting server
 BLOT = "(not shown)"  # in place of a secret
 
-# Patterns of servers' errors, with an explanation and a remedy. The first match counts. Other errors are quoted.
+# Patterns of servers' errors, with an explanation and a remedy. The first match counts. Other
+# errors are quoted.
 FAILURES = (
     (
         r"address already in use|errno 98|port \d+ is (already )?in use",
         "port {port} is in use. Stop the program that uses it, or choose another PORT",
     ),
     (
-        r"no nvidia driver|driver (on your system )?is too old|driver version is insufficient|libcuda\.so|"
+        r"no nvidia driver|driver (on your system )?is too old|driver version is insufficient"
+        r"|libcuda\.so|"
         r"no cuda gpus are available|no cuda-capable device|cuda driver initialization failed|"
         r"driver/library version mismatch",
-        "the NVIDIA driver is missing, too old or sees no GPU. Install a driver whose nvidia-smi shows CUDA 13 and the "
-        "GPU, or rent a machine with such a driver",
+        "the NVIDIA driver is missing, too old or sees no GPU. Install a driver whose nvidia-smi "
+        "shows CUDA 13 and the GPU, or rent a machine with such a driver",
     ),
     (
         r"out of memory|outofmemory|not enough memory|no available memory for the cache|"
         r"free memory on device .* is less than desired|larger than the maximum number of tokens",
-        "the GPU's memory is too small. End other programs on it (nvidia-smi lists them), lower MAX_TOKENS, or set "
-        "KV=fp8 if the GPU supports it",
+        "the GPU's memory is too small. End other programs on it (nvidia-smi lists them), lower "
+        "MAX_TOKENS, or set KV=fp8 if the GPU supports it",
     ),
     (
-        r"cannot find any model weights|no such file.*(safetensors|config\.json)|does not appear to have a file named|"
+        r"cannot find any model weights|no such file.*(safetensors|config\.json)"
+        r"|does not appear to have a file named|"
         r"safetensorerror",
-        "the weights are missing or damaged. Fetch them again. For QED-Nano, remove its folder and run setup.sh",
+        (
+            "the weights are missing or damaged. Fetch them again. For QED-Nano, remove its folder "
+            "and run setup.sh"
+        ),
     ),
 )
 
@@ -77,45 +86,64 @@ class Process:
         self._reader.start()
 
     def _copy(self) -> None:
-        """Copy the output to `sink` without the secret. SGLang prints its settings, including the API key."""
+        """Copy the output to `sink` without the secret. SGLang prints its settings, including the
+        API key."""
         spellings = {self.secret, repr(self.secret)[1:-1], json.dumps(self.secret)[1:-1]} - {""}
         assert self.supervisor.stdout
         for line in self.supervisor.stdout:
             for spelling in spellings:
                 line = line.replace(spelling, BLOT)
             self.tail.append(line)
-            with suppress(ValueError, OSError):  # read on if the sink is closed or full, or else the pipe fills up
+            # read on if the sink is closed or full, or else the pipe fills up
+            with suppress(ValueError, OSError):
                 self.sink.write(line)
                 self.sink.flush()
 
     def status(self) -> int | None:
-        """Return the exit status (above 128, or negative, for a signal), or None while the process runs."""
+        """Return the exit status (above 128, or negative, for a signal), or None while the process
+        runs."""
         status = self.supervisor.poll()
         if status is not None:
             self._reader.join(5)  # for its last lines
         return status
 
     def failure(self) -> str | None:
-        """Return why the process ended, with a remedy if one is known, in one line, or None while the process runs."""
+        """Return why the process ended, with a remedy if one is known, in one line, or None while
+        the process runs."""
         status = self.status()
         if status is None:
             return None
-        return f"{self.name} ended with status {status}: {explanation(self.tail, status, self.port)}{self._where}"
+        return (
+            f"{self.name} ended with status {status}: "
+            f"{explanation(self.tail, status, self.port)}{self._where}"
+        )
 
     def wait_until(self, ready: Callable[[], Answer | None], seconds: float) -> Answer:
-        """Return the first result of `ready` except None. Raises UserError if the process ends or after `seconds`.
-        Then the log's last lines are printed, because the chosen explanation may be wrong."""
+        """Return the first result of `ready` except None. Raises UserError if the process ends or
+        after `seconds`. Then the log's last lines are printed, because the chosen explanation may
+        be wrong."""
         deadline = time.monotonic() + seconds
         while not (why := self.failure()) and time.monotonic() < deadline:
             if (answer := ready()) is not None:
                 return answer
             time.sleep(POLL)
         if self.log:
-            print("".join(f"  | {line.rstrip()}\n" for line in list(self.tail)[-SHOWN:]), end="", file=sys.stderr)
-        raise UserError(why or f"{self.name} did not answer within {seconds:.0f} s. Look for errors above{self._where}")
+            print(
+                "".join(f"  | {line.rstrip()}\n" for line in list(self.tail)[-SHOWN:]),
+                end="",
+                file=sys.stderr,
+            )
+        raise UserError(
+            why
+            or (
+                f"{self.name} did not answer within {seconds:.0f} s. Look for errors "
+                f"above{self._where}"
+            )
+        )
 
     def stop(self) -> None:
-        """Have the supervisor end the whole process group, and wait for it, up to 2 * KILL_SECONDS + 5 seconds."""
+        """Have the supervisor end the whole process group, and wait for it, up to 2 * KILL_SECONDS
+        + 5 seconds."""
         assert self.supervisor.stdin
         with suppress(OSError):
             self.supervisor.stdin.close()
@@ -164,13 +192,17 @@ def free_port() -> int:
 
 
 def explanation(lines: Iterable[str], status: int, port: int) -> str:
-    """Return why a server ended, from the last `lines` of its output, with a remedy if FAILURES has one."""
+    """Return why a server ended, from the last `lines` of its output, with a remedy if FAILURES has
+    one."""
     text = "".join(lines)
     for pattern, meaning in FAILURES:
         if re.search(pattern, text, re.IGNORECASE):
             return meaning.format(port=port)
     if status in (-signal.SIGKILL, 128 + signal.SIGKILL):
-        return "it was killed, most often because the machine's memory (not the GPU's) ran out. Free some memory"
+        return (
+            "it was killed, most often because the machine's memory (not the GPU's) ran out. Free "
+            "some memory"
+        )
     return last_words(lines) or "it printed nothing"
 
 
@@ -182,11 +214,14 @@ def last_words(lines: Iterable[str]) -> str:
 
 
 def hold(args: Sequence[str]) -> int:
-    """Run the command `args` until it ends or standard input closes, then end its group. Return the exit status."""
+    """Run the command `args` until it ends or standard input closes, then end its group. Return the
+    exit status."""
     try:
         child = subprocess.Popen(args, stdin=subprocess.DEVNULL, start_new_session=True)
     except OSError as error:
-        raise UserError(f"{args[0]} can't be started ({error.strerror}). Check its path and permissions") from None
+        raise UserError(
+            f"{args[0]} can't be started ({error.strerror}). Check its path and permissions"
+        ) from None
     watch = threading.Thread(target=sys.stdin.read, daemon=True)
     watch.start()
     while child.poll() is None and watch.is_alive():
@@ -196,7 +231,8 @@ def hold(args: Sequence[str]) -> int:
 
 
 def end_group(process: "subprocess.Popen[bytes]") -> None:
-    """Terminate the group of `process`. Kill the rest when `process` has ended, or after KILL_SECONDS."""
+    """Terminate the group of `process`. Kill the rest when `process` has ended, or after
+    KILL_SECONDS."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, sign)

@@ -1,8 +1,9 @@
 """Return the completion of a chat request from the journal, or else from the server.
 
-The Generator splits a reply into thinking and answer. If thinking hits the token cap, the Generator can close it and
-request the answer, as it can if a reply ends without one. A "Wait" can make a model continue thinking. Only replies are
-finished work: the journal contains no failures, so the next run requests them again.
+The Generator splits a reply into thinking and answer. If thinking hits the token cap, the Generator
+can close it and request the answer, as it can if a reply ends without one. A "Wait" can make a
+model continue thinking. Only replies are finished work: the journal contains no failures, so the
+next run requests them again.
 """
 
 import asyncio
@@ -26,34 +27,52 @@ from core.generate.journal import Journal, content_key
 from core.generate.queue import Slots
 from core.generate.reply import UNKNOWN_MODEL, Denied, Failure, Refused, Reply
 from core.generate.retry import PROMPTS_DENIED, PROMPTS_NEVER, Asker
-from core.types import CHARACTERS, CUT, ELICITED_ANSWER, TOOL_CALL, Completion, Messages, Sampling, end_of, opening_for
+from core.types import (
+    CHARACTERS,
+    CUT,
+    ELICITED_ANSWER,
+    TOOL_CALL,
+    Completion,
+    Messages,
+    Sampling,
+    end_of,
+    opening_for,
+)
 
 POLL_SECONDS = 0.05
 STALL_SECONDS = 300.0  # by default, a try that receives no data for this long fails
-KEY_VERSION = 3  # raise it if the meaning of a journaled completion or a default of Sampling changes
-REASON = 100  # the journal keeps so many characters of the reason why an answer was not forced, or a wait failed
-# A reply with more tokens left than this and than a tenth of its cap was not truncated by the cap. A reply with fewer
-# tokens did not fill a context.
+# raise it if the meaning of a journaled completion or a default of Sampling changes
+KEY_VERSION = 3
+# the journal keeps so many characters of the reason why an answer was not forced, or a wait failed
+REASON = 100
+# A reply with more tokens left than this and than a tenth of its cap was not truncated by the cap.
+# A reply with fewer tokens did not fill a context.
 FEW_LEFT = 16
 CONTEXTS = 1024  # tokens, of which a server's context is a multiple
-# The end of a reply that does not stop in mid-sentence: punctuation, a box, or the end of a code block or a tag
+# The end of a reply that does not stop in mid-sentence: punctuation, a box, or the end of a code
+# block or a tag
 _ENDED = re.compile(r"""(?:[.!?…。！？．」』”]["'*`)\]}$]*|\\boxed\{.*[}\])$*]|```|\|>|</\w+>)$""")
 NEW_TURN = "the server began a new message instead of continuing the opened answer"
-UNKNOWN = "it is unknown whether this server can continue a message (if it can, set continues = true in its card)"
+UNKNOWN = (
+    "it is unknown whether this server can continue a message (if it can, set continues = true in "
+    "its card)"
+)
 
 DEFAULTS = vars(Sampling())  # a journal key omits the fields that have these values
 
 
 class Unable(Failure):
-    """A request that is not sent, because the completion or the server can't be continued. Its text is the reason."""
+    """A request that is not sent, because the completion or the server can't be continued. Its text
+    is the reason."""
 
 
 class Generator:
     """A client of one server, with a journal. Use it as a context manager.
 
-    At most `limit` requests are in flight. A try fails after `timeout` seconds, or after `stall` seconds without data
-    (see Asker). `on_completion(completion, is_new)` is called for each completion when it arrives, and `say(line)` for
-    each warning or note. If the server's card has prices, the `budget` (if given) pays for the requests."""
+    At most `limit` requests are in flight. A try fails after `timeout` seconds, or after `stall`
+    seconds without data (see Asker). `on_completion(completion, is_new)` is called for each
+    completion when it arrives, and `say(line)` for each warning or note. If the server's card has
+    prices, the `budget` (if given) pays for the requests."""
 
     def __init__(
         self,
@@ -69,8 +88,10 @@ class Generator:
         self.journal, self.on_completion = journal, on_completion
         self._budget = budget if server.card.price else None
         self._limit, self._slots = limit, Slots(limit)
-        self._refused: set[str] = set()  # prompts that were refused for a reason that may concern all requests
-        self._undecided = 0  # requests that wait until it is known whether the server refuses all (see _refuses_all)
+        # prompts that were refused for a reason that may concern all requests
+        self._refused: set[str] = set()
+        # requests that wait until it is known whether the server refuses all (see _refuses_all)
+        self._undecided = 0
         self.asker = Asker(server, timeout, stall, say)
         self.asker.denies_all = partial(self._refuses_all, is_denial=True)
 
@@ -85,12 +106,14 @@ class Generator:
 
     @property
     def server(self) -> Server:
-        """The server, as of its last check. A restart during the run may change the server's version."""
+        """The server, as of its last check. A restart during the run may change the server's
+        version."""
         return self.asker.server
 
     @property
     def trouble(self) -> str:
-        """The present trouble in a few words (the budget, or Asker.trouble), or "" if there is none."""
+        """The present trouble in a few words (the budget, or Asker.trouble), or "" if there is
+        none."""
         if self._slots.is_closed:
             return f"the run ends after {self._slots.held} more completions"
         if self._budget and self._budget.waiting:
@@ -98,53 +121,71 @@ class Generator:
         return self.asker.trouble
 
     def reopen(self) -> None:
-        """Send requests again after used-up quota or budget has ended the work of other requests."""
+        """Send requests again after used-up quota or budget has ended the work of other
+        requests."""
         self._slots.reopen()
 
     def key(self, messages: Messages, seed: int, sampling: Sampling) -> str:
-        """Return a request's journal key. Unsent fields and default values are omitted, so new fields change no key."""
+        """Return a request's journal key. Unsent fields and default values are omitted, so new
+        fields change no key."""
         unsent = self.server.card.never
-        asked = {n: value for n, value in vars(sampling).items() if value != DEFAULTS[n] and n not in unsent}
+        asked = {
+            n: value
+            for n, value in vars(sampling).items()
+            if value != DEFAULTS[n] and n not in unsent
+        }
         fields = [self.server.key_fields] if self.server.key_fields else []
-        return content_key([KEY_VERSION, self.server.identity, list(messages), asked, seed, *fields])
+        return content_key(
+            [KEY_VERSION, self.server.identity, list(messages), asked, seed, *fields]
+        )
 
-    async def __call__(self, messages: Messages, seed: int, sampling: Sampling, priority: float = 0.0) -> Completion:
-        """Return the completion of `messages`. Of the waiting requests, the one with the highest `priority` is sent
-        first. Raises UserError to end the run, for example if the server no longer answers or the budget is used up."""
+    async def __call__(
+        self, messages: Messages, seed: int, sampling: Sampling, priority: float = 0.0
+    ) -> Completion:
+        """Return the completion of `messages`. Of the waiting requests, the one with the highest
+        `priority` is sent first. Raises UserError to end the run, for example if the server no
+        longer answers or the budget is used up."""
         found = self._kept(self.key(messages, seed, sampling))
         if found and not self._lacks_forcing(found, sampling):
             self.on_completion(found, False)
             return found
         if sampling.opening and (why := self.server.cannot_continue):
-            raise UserError(f"a request needs an answer that has begun, but {why} (continues = false)")
+            raise UserError(
+                f"a request needs an answer that has begun, but {why} (continues = false)"
+            )
         try:
             async with self._slots.slot(priority):
                 with Hold(self._budget, self.server.card.price, self.server.context) as hold:
                     completion = await self._complete(messages, seed, sampling, hold)
         except Over:
-            await self._slots.empty()  # the requests in flight are paid already, so keep their replies
+            # the requests in flight are paid already, so keep their replies
+            await self._slots.empty()
             raise
         self.on_completion(completion, not completion.reused)
         return completion
 
     def _kept(self, key: str) -> Completion | None:
-        """Return the reply in the journal, or None. Journals of earlier versions also contain failures, which do not
-        count."""
+        """Return the reply in the journal, or None. Journals of earlier versions also contain
+        failures, which do not count."""
         found = self.journal.get(key)
         return None if found is None or found.error else found
 
     def _lacks_forcing(self, found: Completion, sampling: Sampling) -> bool:
-        """Return whether the request that forces an answer failed in an earlier run, so that it is sent again."""
+        """Return whether the request that forces an answer failed in an earlier run, so that it is
+        sent again."""
         is_cut = found.truncated and bool(found.thinking) and not found.answer
         is_forced = found.forced is not None or found.not_forced is not None
         return is_cut and not is_forced and bool(sampling.answer_tokens) and not sampling.opening
 
-    async def _complete(self, messages: Messages, seed: int, sampling: Sampling, hold: Hold) -> Completion:
+    async def _complete(
+        self, messages: Messages, seed: int, sampling: Sampling, hold: Hold
+    ) -> Completion:
         """Return the completion from the journal or the server.
 
-        A completion with n waits continues the completion with n - 1 waits. The journal stores both, so a later run
-        with more waits continues the completions of this run. So does an elicited answer. If nothing continues the
-        earlier completion, it is returned, with the reason if it lacks a wait or an answer."""
+        A completion with n waits continues the completion with n - 1 waits. The journal stores
+        both, so a later run with more waits continues the completions of this run. So does an
+        elicited answer. If nothing continues the earlier completion, it is returned, with the
+        reason if it lacks a wait or an answer."""
         key = self.key(messages, seed, sampling)
         found = self._kept(key)
         if found and not self._lacks_forcing(found, sampling):
@@ -166,15 +207,21 @@ class Generator:
         if completion is before:
             return completion
         seconds = round(time.monotonic() - began + (before.seconds if before else 0.0), 3)
-        completion = replace(completion, key=key, reused=False, seconds=seconds, origin=self.server.origin)
-        has_failed = completion.not_forced not in (None, NEW_TURN, CANNOT)  # the request that forces the answer
+        completion = replace(
+            completion, key=key, reused=False, seconds=seconds, origin=self.server.origin
+        )
+        # the request that forces the answer
+        has_failed = completion.not_forced not in (None, NEW_TURN, CANNOT)
         if not (found and has_failed):  # the journal keeps the reply, but not the failure
             kept = replace(completion, not_forced=None) if has_failed else completion
             self.journal.put(kept, messages, paid=-hold.settled())
         return completion
 
-    async def _failed(self, before: Completion, messages: Messages, sampling: Sampling, failure: Failure) -> Completion:
-        """Add a failure to the completion `before`, which it leaves unchanged or (without a reply) empty."""
+    async def _failed(
+        self, before: Completion, messages: Messages, sampling: Sampling, failure: Failure
+    ) -> Completion:
+        """Add a failure to the completion `before`, which it leaves unchanged or (without a reply)
+        empty."""
         if sampling.elicit:
             return replace(before, not_forced=_reason(failure))
         if sampling.waits:
@@ -184,12 +231,17 @@ class Generator:
         return replace(before, error=failure.words)
 
     def _forced_most(self, hold: Hold, messages: Messages, sampling: Sampling) -> float:
-        """Return the highest possible cost in dollars of the request that forces an answer, or 0 if none can follow."""
+        """Return the highest possible cost in dollars of the request that forces an answer, or 0 if
+        none can follow."""
         if sampling.opening or not sampling.answer_tokens or self.server.cannot_continue:
             return 0.0
-        return hold.most(messages, sampling.answer_tokens, sampling.answer_opening, sampling.max_tokens)
+        return hold.most(
+            messages, sampling.answer_tokens, sampling.answer_opening, sampling.max_tokens
+        )
 
-    async def _ask(self, messages: Messages, seed: int, sampling: Sampling, hold: Hold) -> Completion:
+    async def _ask(
+        self, messages: Messages, seed: int, sampling: Sampling, hold: Hold
+    ) -> Completion:
         most = hold.most(messages, sampling.max_tokens, sampling.opening)
         later = self._forced_most(hold, messages, sampling)
         body = self._body(messages, seed, sampling)
@@ -217,8 +269,9 @@ class Generator:
         return self.server.card.body(body)
 
     def _closed(self, messages: Messages, thinking: str, opening: str) -> dict[str, Any]:
-        """Return the fields of a request that closes `thinking` and begins the answer with `opening`.
-        Without thinking, tags would confuse a model that does not think, so there is only the opening."""
+        """Return the fields of a request that closes `thinking` and begins the answer with
+        `opening`. Without thinking, tags would confuse a model that does not think, so there is
+        only the opening."""
         fields = self.server.dialect.closed(self.server, messages, thinking, opening)
         return fields if thinking or self.server.thinking else fields | ending(messages, opening)
 
@@ -226,12 +279,16 @@ class Generator:
         thinking, answer = split_thinking(reply.content, reply.reasoning, is_cut)
         is_new_turn = False
         if sampling.opening:  # the request closed the thinking, so all text belongs to the answer
-            rest = self.server.dialect.continuation(reply.content, reply.reasoning, sampling.opening)
+            rest = self.server.dialect.continuation(
+                reply.content, reply.reasoning, sampling.opening
+            )
             thinking, answer = "", f"{sampling.opening}{rest}"
             if is_new_turn := rest is None:
                 thinking, answer = reply.reasoning or reply.content, ""
         # A reply of one token for its probabilities is complete, although the token cap ended it.
-        finish_reason = "stop" if sampling.top_logprobs and sampling.max_tokens == 1 else reply.finish_reason
+        finish_reason = (
+            "stop" if sampling.top_logprobs and sampling.max_tokens == 1 else reply.finish_reason
+        )
         return Completion(
             "",  # _complete sets the key
             seed,
@@ -249,16 +306,23 @@ class Generator:
         )
 
     def _is_cut_thinking(self, reply: Reply, sampling: Sampling) -> bool:
-        """Return whether a truncated reply is thinking without tags, because the chat template opened the tag.
-        The server's card decides this, or else its chat template."""
-        is_plain = reply.finish_reason == "length" and not reply.reasoning and not has_tag(reply.content)
+        """Return whether a truncated reply is thinking without tags, because the chat template
+        opened the tag. The server's card decides this, or else its chat template."""
+        is_plain = (
+            reply.finish_reason == "length" and not reply.reasoning and not has_tag(reply.content)
+        )
         if not is_plain or sampling.opening:
             return False
         form = self.server.card.thinking
         return form == "tags" if form else self.server.thinking is True
 
     async def _forced(
-        self, cut: Completion, messages: Messages, sampling: Sampling, hold: Hold, tags: tuple[str, str] = TAGS
+        self,
+        cut: Completion,
+        messages: Messages,
+        sampling: Sampling,
+        hold: Hold,
+        tags: tuple[str, str] = TAGS,
     ) -> Completion:
         """Close thinking that hit the token cap, and request the answer (budget forcing, s1, arXiv
         2501.19393). `tags` are the tags around the model's thinking. A failure leaves `cut`
@@ -268,12 +332,17 @@ class Generator:
         if why := self.server.cannot_continue:
             return replace(cut, not_forced=why)
         try:
-            return await self._answered(cut, messages, sampling, hold, tags) if cut.thinking else cut
+            return (
+                await self._answered(cut, messages, sampling, hold, tags) if cut.thinking else cut
+            )
         except Failure as failure:
             return replace(cut, not_forced=_reason(failure))
 
-    async def _elicit(self, before: Completion, messages: Messages, sampling: Sampling, hold: Hold) -> Completion:
-        """Continue `before` if it ended without an answer. Return `before` if it has one. Raises Failure."""
+    async def _elicit(
+        self, before: Completion, messages: Messages, sampling: Sampling, hold: Hold
+    ) -> Completion:
+        """Continue `before` if it ended without an answer. Return `before` if it has one. Raises
+        Failure."""
         if sampling.opening or not continued.lacks_answer(before, sampling.elicit):
             return before
         if why := self.server.cannot_continue:
@@ -283,7 +352,12 @@ class Generator:
         return await self._answered(before, messages, asked, hold)
 
     async def _answered(
-        self, before: Completion, messages: Messages, sampling: Sampling, hold: Hold, tags: tuple[str, str] = TAGS
+        self,
+        before: Completion,
+        messages: Messages,
+        sampling: Sampling,
+        hold: Hold,
+        tags: tuple[str, str] = TAGS,
     ) -> Completion:
         """Close the thinking of `before` with `tags`, and request at most `answer_tokens` tokens
         after `answer_opening`. If not all of the thinking fits the server's context, only its end
@@ -297,7 +371,9 @@ class Generator:
             if spent > room:
                 kept = len(thinking + before.answer) * max(room, 0) // spent - len(before.answer)
                 thinking = thinking[-max(1, kept) :]
-        body = self._body(messages, before.seed, replace(sampling, max_tokens=sampling.answer_tokens))
+        body = self._body(
+            messages, before.seed, replace(sampling, max_tokens=sampling.answer_tokens)
+        )
         body |= _retagged(self._closed(messages, thinking, opening), tags)
         reply = await self.asker(body, hold, self._forced_most(hold, messages, sampling))
         rest = self.server.dialect.continuation(reply.content, reply.reasoning, opening)
@@ -307,22 +383,37 @@ class Generator:
             not_forced=NEW_TURN if rest is None else None,
         )
 
-    async def _wait(self, before: Completion, messages: Messages, sampling: Sampling, hold: Hold) -> Completion:
-        """Continue the thinking of `before` with a "Wait". Return `before` if it is at its token cap or may not wait.
-        Raises Failure."""
-        left = sampling.max_tokens - (before.completion_tokens or len(before.thinking + before.answer) // CHARACTERS)
-        if sampling.opening or left < 1 or before.not_waited is not None or not continued.is_ended(before):
+    async def _wait(
+        self, before: Completion, messages: Messages, sampling: Sampling, hold: Hold
+    ) -> Completion:
+        """Continue the thinking of `before` with a "Wait". Return `before` if it is at its token
+        cap or may not wait. Raises Failure."""
+        left = sampling.max_tokens - (
+            before.completion_tokens or len(before.thinking + before.answer) // CHARACTERS
+        )
+        if (
+            sampling.opening
+            or left < 1
+            or before.not_waited is not None
+            or not continued.is_ended(before)
+        ):
             return before
         if not before.thinking:
             raise Unable(continued.NO_THINKING)
         server = self.server
-        if why := server.cannot_continue or ("" if server.card.continues or server.dialect.continues else UNKNOWN):
+        if why := server.cannot_continue or (
+            "" if server.card.continues or server.dialect.continues else UNKNOWN
+        ):
             raise Unable(why)
-        thinking = f"{untagged(before.thinking)}\n\n{sampling.wait_word}"  # the model continues a new paragraph
+        # the model continues a new paragraph
+        thinking = f"{untagged(before.thinking)}\n\n{sampling.wait_word}"
         asked = replace(sampling, max_tokens=left)
         body = self._body(messages, before.seed, asked)
         body |= server.dialect.left_open(server, messages, thinking)
-        most, later = hold.most(messages, left, thinking), self._forced_most(hold, messages, sampling)
+        most, later = (
+            hold.most(messages, left, thinking),
+            self._forced_most(hold, messages, sampling),
+        )
         reply = _with_end(await self.asker(body, hold, most, later), asked)
         both = continued.summed(before, reply)
         if continued.is_left_out(reply, before):
@@ -340,15 +431,18 @@ class Generator:
         return await self._forced(completion, messages, sampling, hold)
 
     async def _refusal(self, error: Refused, messages: Messages) -> str:
-        """Return the error to record for a refused request. Raises UserError if all requests seem to be refused."""
+        """Return the error to record for a refused request. Raises UserError if all requests seem
+        to be refused."""
         address = self.server.base_url
         if isinstance(error, Denied) and self.asker.is_denied:
             if error.status == UNKNOWN_MODEL and "model" in str(error).lower():
-                raise UserError(f"the server at {address} has no model {self.server.model!r}: {error}")
+                raise UserError(
+                    f"the server at {address} has no model {self.server.model!r}: {error}"
+                )
             if error.status == UNKNOWN_MODEL:
                 raise UserError(
-                    f"the server at {address} answers chat requests with 404 ({error}). Check the address, and whether "
-                    f"it serves chat completions of {self.server.model!r}"
+                    f"the server at {address} answers chat requests with 404 ({error}). Check the "
+                    f"address, and whether it serves chat completions of {self.server.model!r}"
                 )
             raise UserError(f"the server at {address} refuses the key. {self.server.key.remedy}")
         is_general = not (error.may_pass or error.is_of_its_prompt or isinstance(error, Denied))
@@ -359,15 +453,17 @@ class Generator:
         return f"filtered: {error}" if error.is_filtered else error.words
 
     async def _refuses_all(self, messages: Messages, is_denial: bool = False) -> bool:
-        """Return whether the server seems to refuse all requests, now that it has refused `messages`. This is known
-        after a usable reply, or the refusal of a second prompt (of PROMPTS_DENIED, if the key or the model is refused).
-        Until then, wait for the requests in progress."""
+        """Return whether the server seems to refuse all requests, now that it has refused
+        `messages`. This is known after a usable reply, or the refusal of a second prompt (of
+        PROMPTS_DENIED, if the key or the model is refused). Until then, wait for the requests in
+        progress."""
         self._refused.add(content_key(list(messages)))
         self._undecided += 1
         enough = PROMPTS_DENIED if is_denial else PROMPTS_NEVER
         try:
             while self.asker.usable_at is None and len(self._refused) < enough:
-                unpaid = self._budget.waiting if self._budget else 0  # they wait for the money of this request
+                # they wait for the money of this request
+                unpaid = self._budget.waiting if self._budget else 0
                 if self._slots.held - unpaid <= self._undecided:  # no other request is in progress
                     is_shared = is_denial and self._undecided > 1
                     return is_shared or not (self._slots.waiting or unpaid)
@@ -388,9 +484,10 @@ def _retagged(fields: dict[str, Any], tags: tuple[str, str]) -> dict[str, Any]:
 
 
 def _with_end(reply: Reply, sampling: Sampling) -> Reply:
-    """Return `reply` with the finish reason "length" if it stops in mid-sentence at its token cap or its context.
-    Some servers report "stop" in this case. A context of the usual size is full after a multiple of CONTEXTS tokens.
-    A stop text or a tactic may end anywhere, so such replies are unchanged."""
+    """Return `reply` with the finish reason "length" if it stops in mid-sentence at its token cap
+    or its context. Some servers report "stop" in this case. A context of the usual size is full
+    after a multiple of CONTEXTS tokens. A stop text or a tactic may end anywhere, so such replies
+    are unchanged."""
     prompt, _, written = reply.counted
     is_at_cap = written is not None and written >= sampling.max_tokens > 1
     total = (prompt or 0) + (written or 0)
@@ -405,7 +502,8 @@ def _with_end(reply: Reply, sampling: Sampling) -> Reply:
 
 
 def _context_of(reply: Reply, sampling: Sampling) -> int:
-    """Return the tokens of prompt and reply if the server truncated the reply far below its token cap, else 0."""
+    """Return the tokens of prompt and reply if the server truncated the reply far below its token
+    cap, else 0."""
     prompt, _, written = reply.counted
     if reply.finish_reason != CUT or prompt is None or written is None:
         return 0
@@ -417,22 +515,28 @@ def _sampling_fields(server: Server, sampling: Sampling) -> dict[str, Any]:
     """Return the sampling fields of a request, before the server's card changes them."""
     fields: dict[str, Any] = {"temperature": sampling.temperature, "top_p": sampling.top_p}
     if server.dialect.has_top_k or sampling.top_k or sampling.min_p:
-        # Both are sent even if off, because llama.cpp's defaults (top_k 40, min_p 0.05) sharpen the distribution.
-        # For top_k, -1 means off. SGLang and its gateway refuse 0, and llama.cpp and vLLM accept both.
+        # Both are sent even if off, because llama.cpp's defaults (top_k 40, min_p 0.05) sharpen the
+        # distribution. For top_k, -1 means off. SGLang and its gateway refuse 0, and llama.cpp and
+        # vLLM accept both.
         fields |= {"top_k": sampling.top_k or -1, "min_p": sampling.min_p}
     return {**fields, **server.dialect.neutral}
 
 
 def sampling_sent(server: Server, sampling: Sampling) -> dict[str, Any]:
-    """Return the sampling fields that requests to `server` contain, with the changes of its card."""
+    """Return the sampling fields that requests to `server` contain, with the changes of its
+    card."""
     fields = _sampling_fields(server, sampling)
     sent = server.card.body(fields | {"max_tokens": sampling.max_tokens})
     return {name: value for name, value in sent.items() if name in {*fields, *SAMPLING, *PENALTIES}}
 
 
 def sampling_unsent(server: Server, sampling: Sampling) -> list[str]:
-    """Return the names of the sampling parameters that requests lack, so that the server's defaults apply."""
-    sent = {"repetition_penalty" if name == "repeat_penalty" else name for name in sampling_sent(server, sampling)}
+    """Return the names of the sampling parameters that requests lack, so that the server's defaults
+    apply."""
+    sent = {
+        "repetition_penalty" if name == "repeat_penalty" else name
+        for name in sampling_sent(server, sampling)
+    }
     return [name for name in (*SAMPLING, *PENALTIES) if name not in sent]
 
 

@@ -10,8 +10,9 @@ from core.generate.budget import Over
 
 
 class Slots:
-    """A semaphore of `limit` slots, like asyncio.Semaphore, but its waiters have priorities. After an Over in a slot,
-    no more slots are handed out until `reopen`, and waiting requests stay until they are cancelled."""
+    """A semaphore of `limit` slots, like asyncio.Semaphore, but its waiters have priorities. After
+    an Over in a slot, no more slots are handed out until `reopen`, and waiting requests stay until
+    they are cancelled."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -23,7 +24,8 @@ class Slots:
 
     @asynccontextmanager
     async def slot(self, priority: float = 0.0) -> AsyncIterator[None]:
-        """Hold a slot while the block runs. Waiters are served by `priority` (the highest first), then by arrival."""
+        """Hold a slot while the block runs. Waiters are served by `priority` (the highest first),
+        then by arrival."""
         if self._free and not self.is_closed:
             self._free -= 1
         else:
@@ -44,7 +46,8 @@ class Slots:
             self._release()
 
     def _release(self) -> None:
-        """Hand the slot to the next waiter that was not cancelled. Without one, or after an Over, count it as free."""
+        """Hand the slot to the next waiter that was not cancelled. Without one, or after an Over,
+        count it as free."""
         while self._waiting and not self.is_closed:
             *_, turn = heappop(self._waiting)
             if not turn.done():
@@ -69,7 +72,8 @@ class Slots:
             await self._empty.wait()
 
     def reopen(self) -> None:
-        """Hand out slots again after an Over, for requests that do not belong to the work that it ended."""
+        """Hand out slots again after an Over, for requests that do not belong to the work that it
+        ended."""
         self.is_closed = False
         self._empty.clear()
         while self._free and self._waiting:

@@ -1,7 +1,8 @@
-"""Pause all requests after a rate limit's refusal (status 429), and then keep fewer requests in flight.
+"""Pause all requests after a rate limit's refusal (status 429), and then keep fewer requests in
+flight.
 
-Each request calls `enter` before it is sent, and waits there if necessary. We measured aiolimiter and do not use it: it
-ignores refusals, and lets twice the limit through in the first minute.
+Each request calls `enter` before it is sent, and waits there if necessary. We measured aiolimiter
+and do not use it: it ignores refusals, and lets twice the limit through in the first minute.
 """
 
 import asyncio
@@ -9,15 +10,19 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 
-LEAST = 2  # the lowest limit of requests in flight: one may take long, and another shows whether refusals have ended
+# the lowest limit of requests in flight: one may take long, and another shows whether refusals have
+# ended
+LEAST = 2
 
 
 class Rates:
-    """The rate limit of one server. `pause(round, wait)` returns the seconds to pause after a refusal. `wait` is the
-    server's Retry-After (or None), and `round` counts the pauses since the last reply, from 0.
+    """The rate limit of one server. `pause(round, wait)` returns the seconds to pause after a
+    refusal. `wait` is the server's Retry-After (or None), and `round` counts the pauses since the
+    last reply, from 0.
 
-    Refusals of requests sent before a pause form a wave. It lowers the limit to the requests in flight, and by one for
-    each refusal, but at most by half and not below LEAST. Each reply raises the limit by one."""
+    Refusals of requests sent before a pause form a wave. It lowers the limit to the requests in
+    flight, and by one for each refusal, but at most by half and not below LEAST. Each reply raises
+    the limit by one."""
 
     def __init__(self, pause: Callable[[int, float | None], float]) -> None:
         self._pause = pause
@@ -28,18 +33,22 @@ class Rates:
         self._line = asyncio.Lock()  # serves requests in order of arrival
         self._paused_at, self._until = -math.inf, -math.inf  # beginning and end of the last pause
         self._round = 0
-        self.refused_since: float | None = None  # the time of the first refusal since the last reply
+        # the time of the first refusal since the last reply
+        self.refused_since: float | None = None
         self.waiting = 0  # requests that wait in `enter`
 
     async def enter(self) -> float:
-        """Wait until a request may be sent, and return the event loop's time. Call `leave` after the request."""
+        """Wait until a request may be sent, and return the event loop's time. Call `leave` after
+        the request."""
         self.waiting += 1
         try:
             async with self._line:
                 while self._in_flight >= self._most or self._until > _now():
                     self._changed.clear()
                     with suppress(TimeoutError):
-                        async with asyncio.timeout_at(self._until if self._until > _now() else None):
+                        async with asyncio.timeout_at(
+                            self._until if self._until > _now() else None
+                        ):
                             await self._changed.wait()
                 self._in_flight += 1
                 return _now()
@@ -55,12 +64,17 @@ class Rates:
         self._most += 1
 
     def refused(self, entered: float, wait: float | None) -> None:
-        """Pause all requests because one that was sent at `entered` was refused. `wait`: its Retry-After, or None."""
+        """Pause all requests because one that was sent at `entered` was refused. `wait`: its
+        Retry-After, or None."""
         now = _now()
         self.refused_since = now if self.refused_since is None else self.refused_since
-        if entered > self._paused_at:  # otherwise the request was sent before the last pause, and belongs to its wave
+        # otherwise the request was sent before the last pause, and belongs to its wave
+        if entered > self._paused_at:
             self._round, self._paused_at = self._round + 1, now
-            self._most, self._least = min(self._most, self._in_flight), max(LEAST, self._in_flight // 2)
+            self._most, self._least = (
+                min(self._most, self._in_flight),
+                max(LEAST, self._in_flight // 2),
+            )
         self._most = max(self._least, self._most - 1)
         self._until = max(self._until, now + self._pause(max(0, self._round - 1), wait))
 

@@ -1,5 +1,5 @@
-"""Grade candidates. The default grader, answers.by_answer, compares the answer in a box, a `Final:` line or a sentence
-with the reference answer.
+"""Grade candidates. The default grader, answers.by_answer, compares the answer in a box, a `Final:`
+line or a sentence with the reference answer.
 
 To use another grader, define one function and pass it to run(RSA, globals(), grader=by_length):
 
@@ -7,6 +7,7 @@ To use another grader, define one function and pass it to run(RSA, globals(), gr
         grades = [Grade(min(1.0, len(member.completion.text) / 1000)) for member in population]
         return Graded(grades, score=sum(grade.value for grade in grades) / len(grades))
 
-A grade is a number in [0, 1]. A run does not grade proofs, so their grade is None (ungraded.py). A grader that needs
-a model calls `ask(messages, *names, **changes)` and stores the completions in Grade.side_calls. The run's server
-answers these requests, unless GRADER_URL or a model card in GRADER_MODEL gives the address of another server."""
+A grade is a number in [0, 1]. A run does not grade proofs, so their grade is None (ungraded.py). A
+grader that needs a model calls `ask(messages, *names, **changes)` and stores the completions in
+Grade.side_calls. The run's server answers these requests, unless GRADER_URL or a model card in
+GRADER_MODEL gives the address of another server."""

@@ -1,7 +1,8 @@
-r"""Read the answer in the last complete \boxed{} of a text, or else in its last `Final:` line (final.py).
-If the reply continues with another problem or turn (core/base/turns.py), only the part with its answer is read.
-Cleaning never changes a number: 1,024 does not become 1. Answers of type "integer" are whole numbers from 0 to 999, as
-in AIME. They lose units and are compared as text. "math" answers are compared by meaning (answers.py)."""
+r"""Read the answer in the last complete \boxed{} of a text, or else in its last `Final:` line
+(final.py). If the reply continues with another problem or turn (core/base/turns.py), only the part
+with its answer is read. Cleaning never changes a number: 1,024 does not become 1. Answers of type
+"integer" are whole numbers from 0 to 999, as in AIME. They lose units and are compared as text.
+"math" answers are compared by meaning (answers.py)."""
 
 import re
 import unicodedata
@@ -22,27 +23,48 @@ from core.types import MAX_ANSWER_CHARS
 MAX_PASSES = 20  # passes of cleaning: a text that needs more has no answer
 MAX_MEMBERS = 20  # most boxes that make a list
 MAX_GAP = 60  # most characters between two boxes of a list
-MAX_OTHERS = 8  # most other answers in boxes and `Final:` lines to compare with the answer that counts
+# most other answers in boxes and `Final:` lines to compare with the answer that counts
+MAX_OTHERS = 8
 
-# Reasons why an answer may be wrong or missing. An Extraction has only the first reason that applies.
+# Reasons why an answer may be wrong or missing. An Extraction has only the first reason that
+# applies.
 DOUBTS = {
     "truncated": "The completion was cut off, so that its final answer may be missing.",
-    "unclosed": "The last box is not closed. The answer, if any, is from the last box that is complete and not empty.",
-    "no answer": "The text has no box, no Final: line, and no sentence that clearly states an answer.",
-    "empty": "Every box is empty. Or there is no box or clear sentence, and Final: lines are empty or placeholders.",
+    "unclosed": (
+        "The last box is not closed. The answer, if any, is from the last box that is complete and "
+        "not empty."
+    ),
+    "no answer": (
+        "The text has no box, no Final: line, and no sentence that clearly states an answer."
+    ),
+    "empty": (
+        "Every box is empty. Or there is no box or clear sentence, and Final: lines are empty or "
+        "placeholders."
+    ),
     "unreadable": f"The last box or Final: line is longer than {MAX_ANSWER_CHARS} characters or nested too deeply, or "
     "the braces of the Final: line do not balance.",
     "not an integer": "The answer type is integer, but the answer is not an integer from 0 to 999.",
     "several": "Boxes or Final: lines have different answers. The last box counts, or else the last Final: line. "
     "Or a sentence after the last box announces another answer. "
     "If the reply continues with another problem after its answer, that answer counts.",
-    "list": 'Boxes joined by commas, "and" or "or" have different answers. The list of these answers counts.',
+    "list": (
+        'Boxes joined by commas, "and" or "or" have different answers. The list of these answers '
+        "counts."
+    ),
     "next turn": "The answer follows a token that ends a turn. No answer precedes this token.",
-    "control character": r"The last box or Final: line has a control character, such as a form feed for \f of \frac.",
+    "control character": (
+        r"The last box or Final: line has a control character, such as a form feed for \f of \frac."
+    ),
     "sentence": "The last box or Final: line is a sentence. Its only number counts.",
-    "implied": "ANSWER=text or auto: no sentence states the answer. The answer is from a last sentence with a number.",
+    "implied": (
+        "ANSWER=text or auto: no sentence states the answer. The answer is from a last sentence "
+        "with a number."
+    ),
     "several numbers": "ANSWER=number: the sentence of the last number has other numbers.",
-    "unboxed": 'No box or Final: line has an answer. The answer is from a sentence such as "The answer is 42."',
+    "unboxed": (
+        'No box or Final: line has an answer. The answer is from a sentence such as "The answer is '
+        '42."'
+    ),
 }
 
 
@@ -66,12 +88,17 @@ class Extraction:
 def extract(text: str, answer_type: str = "integer", truncated: bool = False) -> Extraction:
     r"""Read the answer of `text`, a completion without its thinking, in linear time. Never raises.
 
-    The last complete \boxed{} or \fbox{} that is not empty counts, with any box inside it. Without a box, the last
-    `Final:` line that is not empty counts. "042" becomes "42", and "1{,}024" becomes "1024"."""
-    return in_turns(restored(text), partial(of_part, answer_type=answer_type), answer_type, truncated)
+    The last complete \boxed{} or \fbox{} that is not empty counts, with any box inside it. Without
+    a box, the last `Final:` line that is not empty counts. "042" becomes "42", and "1{,}024"
+    becomes "1024"."""
+    return in_turns(
+        restored(text), partial(of_part, answer_type=answer_type), answer_type, truncated
+    )
 
 
-def in_turns(text: str, read_part: Callable[..., Extraction], answer_type: str, truncated: bool) -> Extraction:
+def in_turns(
+    text: str, read_part: Callable[..., Extraction], answer_type: str, truncated: bool
+) -> Extraction:
     """Read the first part of a reply that has an answer (turns.py), or else the whole `text`.
 
     `read_part(text, truncated=…)` reads a part. A part with a broken box casts doubt on all that
@@ -89,7 +116,9 @@ def in_turns(text: str, read_part: Callable[..., Extraction], answer_type: str, 
     return replace(whole, doubt=whole.doubt or broken)
 
 
-def _of_parts(parts: Sequence[Part], index: int, found: Extraction, answer_type: str, truncated: bool) -> Extraction:
+def _of_parts(
+    parts: Sequence[Part], index: int, found: Extraction, answer_type: str, truncated: bool
+) -> Extraction:
     """Return the answer `found` in the part `index`, with a doubt if the other parts give a reason
     for one."""
     if truncated or found.doubt:
@@ -158,7 +187,11 @@ def _contents(text: str, answer_type: str) -> tuple[list[str], list[str], bool]:
         return contents, [], unclosed
     if _is_point(text, boxes[len(boxes) - joined], boxes[-1]):
         listed = f"({listed})"
-    return [*contents[: len(contents) - joined], listed], [member for member in different if member], unclosed
+    return (
+        [*contents[: len(contents) - joined], listed],
+        [member for member in different if member],
+        unclosed,
+    )
 
 
 def has_box(text: str) -> bool:
@@ -228,28 +261,34 @@ def _sentence_of(box: str | None, answer_type: str) -> str:
 
 
 def stated(text: str, answer_type: str = "integer") -> list[str | None]:
-    """List the different cleaned answers in boxes and `Final:` lines. An unreadable answer is None. "" is left out."""
+    """List the different cleaned answers in boxes and `Final:` lines. An unreadable answer is None.
+    "" is left out."""
     text = restored(text)
     boxes, unclosed = _boxes(text)
-    found = (value_of(each, answer_type) for each in [*boxes, *_lines(text, bool(boxes) or unclosed)])
+    found = (
+        value_of(each, answer_type) for each in [*boxes, *_lines(text, bool(boxes) or unclosed)]
+    )
     return [answer for answer in dict.fromkeys(found) if answer != ""]
 
 
 def _lines(text: str, has_box: bool, truncated: bool = False) -> list[str | None]:
-    """Return the value of each `Final:` line: "" for no value or a placeholder, None for a value that does not fit into
-    a box. Lines with a box are left out, and so is a line at the end of a truncated text."""
+    """Return the value of each `Final:` line: "" for no value or a placeholder, None for a value
+    that does not fit into a box. Lines with a box are left out, and so is a line at the end of a
+    truncated text."""
     found = (line for line in final_lines(text) if not (truncated and line.end == len(text)))
     values = (line.value for line in found if not (has_box and BOX.search(line.value)))
     return ["" if says_nothing(value) else value if _fits(value) else None for value in values]
 
 
 def _fits(value: str) -> bool:
-    """Return whether `value` can be put into a box: its braces balance, and it is at most MAX_ANSWER_CHARS long."""
+    """Return whether `value` can be put into a box: its braces balance, and it is at most
+    MAX_ANSWER_CHARS long."""
     return len(value) <= MAX_ANSWER_CHARS and _boxes(rf"\boxed{{{value}}}") == ([value], False)
 
 
 def others_of(answers: Iterable[str | None], answer: str, answer_type: str) -> list[str | None]:
-    """List the `answers` that differ from `answer` and from each other in canonical form, at most MAX_OTHERS + 1."""
+    """List the `answers` that differ from `answer` and from each other in canonical form, at most
+    MAX_OTHERS + 1."""
     seen: set[str | None] = {"", answer}
     forms: dict[str | None, str | None] = {canonical(answer, answer_type): answer}
     for other in answers:
@@ -262,8 +301,9 @@ def others_of(answers: Iterable[str | None], answer: str, answer_type: str) -> l
 
 
 def canonical(answer: str, answer_type: str = "integer") -> str:
-    r"""Return the canonical form of `answer`, by which votes are counted. For "math", numbers become exact fractions
-    ("0.50" and \frac12 are "1/2"). Equal expressions such as \sqrt2/2 and 1/\sqrt2 keep different forms."""
+    r"""Return the canonical form of `answer`, by which votes are counted. For "math", numbers
+    become exact fractions ("0.50" and \frac12 are "1/2"). Equal expressions such as \sqrt2/2 and
+    1/\sqrt2 keep different forms."""
     text = clean(answer, answer_type)
     if text is None:
         return answer
@@ -278,16 +318,19 @@ def canonical(answer: str, answer_type: str = "integer") -> str:
             pass
     if WORDS.fullmatch(text):
         return text.lower()
-    text = re.sub(r"([\^_])\{([A-Za-z0-9])\}", r"\1\2", re.sub(r"(\\[A-Za-z]+) (?![A-Za-z])", r"\1", text))
-    # A space between digits, or after the comma of a list, separates numbers: "5, 600" is not 5,600.
+    text = re.sub(
+        r"([\^_])\{([A-Za-z0-9])\}", r"\1\2", re.sub(r"(\\[A-Za-z]+) (?![A-Za-z])", r"\1", text)
+    )
+    # A space between digits, or after the comma of a list, separates numbers: "5, 600" is not
+    # 5,600.
     return re.sub(r"(?<![A-Za-z0-9.,]) | (?![A-Za-z0-9.,])", "", re.sub(r" ?, ?", ", ", text))
 
 
 # --- boxes ---
 
 BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
-# Braces, and tokens that open or escape a brace. A number without braces (\boxed 42) must be the whole answer, because
-# TeX would box only the first digit of \boxed 1/2 and \boxed 2\pi.
+# Braces, and tokens that open or escape a brace. A number without braces (\boxed 42) must be the
+# whole answer, because TeX would box only the first digit of \boxed 1/2 and \boxed 2\pi.
 _BRACES = re.compile(
     r"""\\(?:boxed|fbox)(?:\s*+(?P<open>\{) | \s*+(?P<bare>[-+−]?[0-9]++)
             (?=[ \t]*+(?:\s|\Z|[$`)\]]|\*\*|\\[)\]]|[.,;:](?![0-9])|[A-Za-z]{2})))
@@ -298,7 +341,9 @@ _BRACES = re.compile(
 # The text between two boxes of a list, without delimiters: a comma, "and" or "or", and a name such
 # as "x =".
 _DELIMITERS = re.compile(r"\$|\\[()\[\],;:! ]|\\q?quad|\\text\w* ?\{|[{}*]|\s+")
-_JOINS = re.compile(r"(?:[,;、]|(?:[,;] *)?(?:and|or|&)(?: also)?)(?: *\\?[A-Za-z](?:_ *\w+)?'? *=)?")
+_JOINS = re.compile(
+    r"(?:[,;、]|(?:[,;] *)?(?:and|or|&)(?: also)?)(?: *\\?[A-Za-z](?:_ *\w+)?'? *=)?"
+)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1b]")
 
 
@@ -308,7 +353,8 @@ def _boxes(text: str) -> tuple[list[str], bool]:
 
 
 def box_spans(text: str) -> tuple[list[tuple[int, int]], bool]:
-    """Return the span of each outermost complete box's content, and whether a later box is not closed."""
+    """Return the span of each outermost complete box's content, and whether a later box is not
+    closed."""
     depth = 0
     opened: list[tuple[int, int]] = []  # start of the content, depth outside
     complete: list[tuple[int, int]] = []
@@ -339,75 +385,116 @@ _CHARACTERS = str.maketrans(
     | dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad", " ")
     | {"\u202f": "\u2009", "，": ",", "．": ".", "∘": "°", "º": "°"}
     | {chr(ord("０") + digit): str(digit) for digit in range(10)}
-    | {one: re.sub("(.+)⁄(.+)", r"\\frac{\1}{\2}", unicodedata.normalize("NFKD", one)) for one in "¼½¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
+    | {
+        one: re.sub("(.+)⁄(.+)", r"\\frac{\1}{\2}", unicodedata.normalize("NFKD", one))
+        for one in "¼½¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"
+    }
 )
-# A backslash and the letters or the character after it are one token, so that \\ or \{ is never split.
+# A backslash and the letters or the character after it are one token, so that \\ or \{ is never
+# split.
 _COMMAND = re.compile(r"\\(?:[A-Za-z]+|[\s\S])|[$~]")
 _MEANING = (
     dict.fromkeys(("$", r"\.", r"\$", r"\(", r"\)", r"\[", r"\]"), " ")
-    | dict.fromkeys((r"\quad", r"\qquad", r"\bf", r"\rm", r"\it", r"\large", r"\Large", r"\huge"), " ")
+    | dict.fromkeys(
+        (r"\quad", r"\qquad", r"\bf", r"\rm", r"\it", r"\large", r"\Large", r"\huge"), " "
+    )
     | dict.fromkeys((r"\!", r"\left", r"\right", r"\displaystyle", r"\textstyle", r"\limits"), "")
     | dict.fromkeys((r"\,", r"\thinspace", r"\;", r"\:", r"\>", "\\ ", "\\\u2009", "~"), "\u2009")
     | dict.fromkeys((r"\dfrac", r"\tfrac", r"\cfrac"), r"\frac")
     | {r"\%": "%", r"\degree": "°", r"\textdegree": "°", r"\lvert": "|", r"\rvert": "|"}
 )
 _WRAPPER = re.compile(
-    r"(?<!\\)\\(?:[fmh]?box|boxed|text(?:bf|it|rm|sf|tt|up|normal)?|math(?:rm|bf|it|sf|tt|normal|ord)|bm|boldsymbol"
+    r"(?<!\\)\\(?:[fmh]?box|boxed|text(?:bf|it|rm|sf|tt|up|normal)?|math(?:rm|bf|it|sf|tt|normal"
+    r"|ord)|bm|boldsymbol"
     r"|ensuremath|operatorname|emph|underline|(?:text)?color\s*\{\w*\})(?![A-Za-z])"
 )
 _WRAPPED = re.compile(r"(?<![\^_])" + _WRAPPER.pattern + r"\s*\{([^{}\\]*)\}")
-# A unit or remark after a math answer stays in \text{}. Otherwise its letters would become variables.
+# A unit or remark after a math answer stays in \text{}. Otherwise its letters would become
+# variables.
 _REMARK = re.compile(
     r"(?<=[^\s{]) ?\\(?:text(?:bf|it|rm|normal)?|mbox|mathrm(?! ?\{ ?[deij] ?\})) ?"
     r"(\{[^{}\\]*\}(?: ?\^ ?(?:[23]|\{[23]\}))?)\Z"
 )
 
-# A box with only a number and a unit. Words that change the number ("5 thousand", "5 or more") are not units. Few
-# single letters are units: 5x and 5i are expressions.
+# A box with only a number and a unit. Words that change the number ("5 thousand", "5 or more") are
+# not units. Few single letters are units: 5x and 5i are expressions.
 _UNIT = (
     r"(?P<degrees>(?:\^ ?)?°|\^ ?\\circ|\^ ?\{ ?\\circ ?\})"
-    r"|\\(?:text|textrm|mathrm|mbox) ?\{(?P<unit>[A-Za-z ./()]*)\}(?P<power> ?\^ ?(?:[23]|\{[23]\}))?"
-    r"|(?<= )(?P<words>[ck]?m/[hs]|(?:[cmk]m|day|men|way|yen|[A-Za-z][a-z]{3,}|\([a-z]{4,}\))(?: (?:of|in|[a-z]{3,}))*)"
+    r"|\\(?:text|textrm|mathrm|mbox) ?\{(?P<unit>[A-Za-z ./()]*)\}(?P<power> ?\^ ?(?:[23]"
+    r"|\{[23]\}))?"
+    r"|(?<= )(?P<words>[ck]?m/[hs]|(?:[cmk]m|day|men|way|yen|[A-Za-z][a-z]{3,}"
+    r"|\([a-z]{4,}\))(?: (?:of|in|[a-z]{3,}))*)"
 )
 _STATED = re.compile(
-    rf"(?P<sign>[-+]?) ?(?P<whole>[0-9]+|(?!0,)[0-9]{{1,3}}(?:,[0-9]{{3}})+)(?P<decimals>\.[0-9]*)? ?"
+    rf"(?P<sign>[-+]?) "
+    rf"?(?P<whole>[0-9]+|(?!0,)[0-9]{{1,3}}(?:,[0-9]{{3}})+)(?P<decimals>\.[0-9]*)? ?"
     rf"(?:(?P<percent>%)|{_UNIT})?"
 )
 # Other text in a box: words before or after the answer, ordinals, 1 000 000, per cent, a residue.
 _LEAD = re.compile(
-    r"\A(?:(?:so|thus|hence|therefore),? )?(?:(?:the|my|our) )?(?:final |correct )?answer ?(?:is ?:?|[:=]) ?", re.I
+    (
+        r"\A(?:(?:so|thus|hence|therefore),? )?(?:(?:the|my|our) )?(?:final "
+        r"|correct )?answer ?(?:is ?:?|[:=]) ?"
+    ),
+    re.I,
 )
 _HOPE = re.compile(r" ?\. ?I hope (?:it|this) is correct\Z")
-_ORDINAL = re.compile(r"([0-9]+) ?\^? ?\{? ?(?:\\(?:text|mathrm) ?\{ ?)?(?:st|nd|rd|th)(?: ?\}){0,2}")
+_ORDINAL = re.compile(
+    r"([0-9]+) ?\^? ?\{? ?(?:\\(?:text|mathrm) ?\{ ?)?(?:st|nd|rd|th)(?: ?\}){0,2}"
+)
 _MIXED = re.compile(r"(-? ?[0-9]+) ([1-9][0-9]?)/([1-9][0-9]?)")
 _SPACED = re.compile(r"[-+]?[1-9][0-9]{0,2}(?: [0-9]{3})+(?:\.[0-9]+)?")
 _PERCENT = re.compile(r"(?<=[0-9}]) ?(?:\\text ?\{ ?per ?cent ?\}|per ?cent)\Z")
 _MODULO = re.compile(
-    r" ?(?:\\pmod|\( ?(?:(?:\\b?)?mod(?![A-Za-z])|\\text ?\{ ?mod ?\})) ?(?:\{ ?([0-9]+) ?\}|([0-9]+)) ?\)?\Z"
+    r" ?(?:\\pmod|\( ?(?:(?:\\b?)?mod(?![A-Za-z])|\\text ?\{ ?mod ?\})) ?(?:\{ ?([0-9]+) ?\}"
+    r"|([0-9]+)) ?\)?\Z"
 )
 _RESIDUE = re.compile(r"([0-9]{1,9})\\pmod\{([0-9]{1,9})\}")
-_CURRENCIES = {"£": "pound", r"\pounds": "pound", "€": "euro", "¥": "yen", "₹": "rupee"}  # every other sign is a dollar
+# every other sign is a dollar
+_CURRENCIES = {"£": "pound", r"\pounds": "pound", "€": "euro", "¥": "yen", "₹": "rupee"}
 _SIGN = r"\\pounds|(?:US ?)?\\?\$|USD|[£€¥₹]"
 _MONEY = re.compile(
-    rf"(?P<minus>[-+]?) ?(?:(?P<before>{_SIGN})|(?=[0-9])) ?(?P<amount>[0-9]+(?:(?:,|\{{,\}})[0-9]{{3}})*(?:\.[0-9]+)?)"
+    rf"(?P<minus>[-+]?) ?(?:(?P<before>{_SIGN})|(?=[0-9])) ?(?P<amount>[0-9]+(?:(?:,"
+    rf"|\{{,\}})[0-9]{{3}})*(?:\.[0-9]+)?)"
     rf" ?(?P<behind>{_SIGN})?[ .,;:]*"
 )
 _UNIT_WORD = re.compile(r"[A-Za-z./()]{2,}|[mgsLh]")
-# Left sides of "= 41": a name ("x"). For integers also names with operators ("m+n"), a value such as "f(2)" or "|S|",
-# or a calculation ("16+25"). "2x" is not allowed, because the answer of 2x = 10 is 5.
+# Left sides of "= 41": a name ("x"). For integers also names with operators ("m+n"), a value such
+# as "f(2)" or "|S|", or a calculation ("16+25"). "2x" is not allowed, because the answer of 2x = 10
+# is 5.
 _INDEX = r"'*(?:_(?:\{[A-Za-z0-9 ]+\}|[A-Za-z0-9]))?"
 _NAME = rf"(?:\\angle )?\\?[A-Za-z]+{_INDEX}"
-_OBJECT = rf"{_NAME} ?\((?:{_NAME}|[0-9]+)(?: ?, ?(?:{_NAME}|[0-9]+))*\)|\| ?{_NAME} ?\||\\# ?{_NAME}|\[ ?{_NAME} ?\]"
+_OBJECT = (
+    rf"{_NAME} ?\((?:{_NAME}|[0-9]+)(?: ?, ?(?:{_NAME}|[0-9]+))*\)|\| ?{_NAME} ?\||\\# ?{_NAME}"
+    rf"|\[ ?{_NAME} ?\]"
+)
 _TERM = rf"(?:{_OBJECT}|{_NAME})"
 _ASKED = re.compile(rf"{_TERM}(?: ?(?:[-+/]|\\cdot|\\times) ?{_TERM})*(?: ?\\b?mod ?[0-9]+)?")
-_WEIGHTED = re.compile(rf"(?:[0-9]* ?{_NAME})(?: ?[-+] ?[0-9]* ?{_NAME})+")  # 100m+n: two names, so nothing to solve
-_ONE_NAME = re.compile(rf"(?:\\angle |\\triangle )?(?:\\?[A-Za-z]|\\[A-Za-z]+|[A-Z]+|[A-Za-z]{{4,}}){_INDEX}")
-_CALCULATION = re.compile(r"(?:[0-9+\-*/^(){}!,.× ·]|\\(?:cdot|times|div|d?frac|[dt]?binom|sqrt|b?mod)(?![A-Za-z]))+")
-_FRACTION = re.compile(r"\A(-?) *\\frac *(?:\{ *(-?[0-9]+) *\}|([0-9])) *(?:\{ *([0-9]+) *\}|([0-9]))\Z")
-NUMBER = re.compile(r"-?[0-9]+(?:/[0-9]+)?")  # two different canonical forms are two different numbers
+# 100m+n: two names, so nothing to solve
+_WEIGHTED = re.compile(rf"(?:[0-9]* ?{_NAME})(?: ?[-+] ?[0-9]* ?{_NAME})+")
+_ONE_NAME = re.compile(
+    rf"(?:\\angle |\\triangle )?(?:\\?[A-Za-z]|\\[A-Za-z]+|[A-Z]+|[A-Za-z]{{4,}}){_INDEX}"
+)
+_CALCULATION = re.compile(
+    r"(?:[0-9+\-*/^(){}!,.× ·]|\\(?:cdot|times|div|d?frac|[dt]?binom|sqrt|b?mod)(?![A-Za-z]))+"
+)
+_FRACTION = re.compile(
+    r"\A(-?) *\\frac *(?:\{ *(-?[0-9]+) *\}|([0-9])) *(?:\{ *([0-9]+) *\}|([0-9]))\Z"
+)
+# two different canonical forms are two different numbers
+NUMBER = re.compile(r"-?[0-9]+(?:/[0-9]+)?")
 _RATIONAL = re.compile(r"-? ?[0-9.]+(?: ?/ ?[0-9]+)?")
 WORDS = re.compile(r"(?=.*[A-Za-z]{3})[A-Za-z]+(?: [A-Za-z]+)*")
-NOTHING = {"no solution", "no solutions", "empty set", "the empty set", r"\emptyset", r"\varnothing", "∅", r"\{\}"}
+NOTHING = {
+    "no solution",
+    "no solutions",
+    "empty set",
+    "the empty set",
+    r"\emptyset",
+    r"\varnothing",
+    "∅",
+    r"\{\}",
+}
 
 
 def is_aime(answer: str) -> bool:
@@ -416,8 +503,9 @@ def is_aime(answer: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def clean(text: str, answer_type: str) -> str | None:
-    r"""Clean the text of a box. Returns None if it is too long or nested too deeply. Cleaning twice changes nothing.
-    Braces stay balanced, so that \boxed{} around the result is read as the same answer."""
+    r"""Clean the text of a box. Returns None if it is too long or nested too deeply. Cleaning twice
+    changes nothing. Braces stay balanced, so that \boxed{} around the result is read as the same
+    answer."""
     if len(text) > MAX_ANSWER_CHARS:
         return None
     for _ in range(MAX_PASSES):
@@ -428,7 +516,8 @@ def clean(text: str, answer_type: str) -> str | None:
 
 
 def read_value(box: str | None, answer_type: str) -> str | None:
-    """Return the cleaned answer of a box, or None if it is unreadable. For "math", "x = 42" and "42°" become "42"."""
+    """Return the cleaned answer of a box, or None if it is unreadable. For "math", "x = 42" and
+    "42°" become "42"."""
     text = None if box is None else clean(box, answer_type)
     if answer_type == "integer" or not text:
         return text
@@ -439,7 +528,8 @@ def read_value(box: str | None, answer_type: str) -> str | None:
 
 
 def _dropped_name(box: str | None, answer_type: str) -> str:
-    """Return the name of a number that read_value drops, if it is a letter or a few capitals, not a word."""
+    """Return the name of a number that read_value drops, if it is a letter or a few capitals, not a
+    word."""
     if box is None or answer_type == "integer":
         return ""
     text = clean(box, answer_type) or ""
@@ -472,7 +562,11 @@ def _clean_once(text: str, answer_type: str) -> str:
     text = _WRAPPER.sub(" ", text) + (rf"\text{remark[1]}" if remark else "")
     if text.startswith("{") and _boxes(r"\boxed" + text)[0] == [text[1:-1]]:
         return text[1:-1]
-    if answer_type == "integer" and (residue := _RESIDUE.fullmatch(text)) and int(residue[1]) < int(residue[2]):
+    if (
+        answer_type == "integer"
+        and (residue := _RESIDUE.fullmatch(text))
+        and int(residue[1]) < int(residue[2])
+    ):
         return residue[1]
     if answer_type == "integer" and (number := _worked_out(text)) is not None:
         return number
@@ -480,7 +574,8 @@ def _clean_once(text: str, answer_type: str) -> str:
 
 
 def _money(text: str, answer_type: str) -> str:
-    """Remove a currency's sign. Math answers get its name instead. A single $ is such a sign. Two enclose a formula."""
+    """Remove a currency's sign. Math answers get its name instead. A single $ is such a sign. Two
+    enclose a formula."""
     dollars = len(re.findall(r"(?<!\\)\$", text))
     found = _MONEY.fullmatch((text if dollars == 1 else re.sub(r"(?<!\\)\$", "", text)).strip())
     if not found or bool(found["before"]) == bool(found["behind"]):
@@ -491,8 +586,9 @@ def _money(text: str, answer_type: str) -> str:
 
 
 def _stated_number(text: str, answer_type: str) -> str | None:
-    """Return the number in `text` without separators and leading zeros. Returns None unless `text` is a number with or
-    without a unit. Only math answers keep the unit: 5 m is not 5 cm, and 12 boys are not 12 girls."""
+    """Return the number in `text` without separators and leading zeros. Returns None unless `text`
+    is a number with or without a unit. Only math answers keep the unit: 5 m is not 5 cm, and 12
+    boys are not 12 girls."""
     stated = _STATED.fullmatch(text)
     if not stated:
         return None
@@ -505,7 +601,11 @@ def _stated_number(text: str, answer_type: str) -> str | None:
     number = stated["whole"].replace(",", "").lstrip("0") or "0"
     is_grouped = answer_type == "math" and decimals == ".000"  # 1.000 may be a thousand
     number += decimals if is_grouped or decimals.strip(".0") else ""
-    number = ("-" if stated["sign"] == "-" and number != "0" else "") + number + (stated["percent"] or "")
+    number = (
+        ("-" if stated["sign"] == "-" and number != "0" else "")
+        + number
+        + (stated["percent"] or "")
+    )
     if answer_type == "integer":
         return number
     if stated["degrees"] or unit.measured == "deg":
@@ -517,8 +617,9 @@ def _stated_number(text: str, answer_type: str) -> str | None:
 
 
 def _worked_out(text: str) -> str | None:
-    """Return the number that `text` states, else None. It may be in parentheses, or a fraction that divides evenly. It
-    may also follow "=", with a name or a calculation before the sign. The calculation is not computed."""
+    """Return the number that `text` states, else None. It may be in parentheses, or a fraction that
+    divides evenly. It may also follow "=", with a name or a calculation before the sign. The
+    calculation is not computed."""
     before, _, last = text.rpartition("=")
     number = _integer(last)
     first, *rest = (part.strip() for part in before.split("="))
@@ -539,7 +640,8 @@ def _integer(text: str) -> str | None:
 
 
 def _calculates(text: str, number: str | None) -> bool:
-    """Return whether `text` is a calculation that may equal `number`. A number or fraction must equal `number`."""
+    """Return whether `text` is a calculation that may equal `number`. A number or fraction must
+    equal `number`."""
     if not _CALCULATION.fullmatch(text) or not re.search("[0-9]", text):
         return False
     alone, plain = _integer(text), _FRACTION.sub(r"\1\2\3/\4\5", text.strip("() "))

@@ -1,11 +1,14 @@
-r"""Compare two mathematical answers strictly, with math-verify's LaTeX parser. Either order gives the same result.
+r"""Compare two mathematical answers strictly, with math-verify's LaTeX parser. Either order gives
+the same result.
 
-Only the judge's child process (core/grading/judge.py) imports this module, because sympy may hang. The parser drops
-bases, degrees, units and primes, and reads the segment AC as A times C. So this module first splits an answer into
-parts, such as a name, a unit and the members of a list. Only the expressions in these parts go to the parser.
+Only the judge's child process (core/grading/judge.py) imports this module, because sympy may hang.
+The parser drops bases, degrees, units and primes, and reads the segment AC as A times C. So this
+module first splits an answer into parts, such as a name, a unit and the members of a list. Only the
+expressions in these parts go to the parser.
 
-Rational constants are compared exactly. Others must agree in 30 of 50 digits and, without sums and integrals, in 450 of
-500 digits. Expressions with variables must agree at fixed random points. Sets are compared member by member."""
+Rational constants are compared exactly. Others must agree in 30 of 50 digits and, without sums and
+integrals, in 450 of 500 digits. Expressions with variables must agree at fixed random points. Sets
+are compared member by member."""
 
 import random
 import re
@@ -22,7 +25,8 @@ from sympy.core.function import AppliedUndef
 
 from core.grading.units import NO_UNIT, Unit, compound, unit_of
 
-DIGITS = ((50, 30), (500, 450))  # (digits computed, digits that must agree): the first pair decides most comparisons
+# (digits computed, digits that must agree): the first pair decides most comparisons
+DIGITS = ((50, 30), (500, 450))
 POINTS = 16  # fixed random points at which expressions with variables are compared
 MAX_MEMBERS = 60  # most members of a list or set (an answer with a longer one is compared as text)
 MAX_SIGNS = 4  # plus-minus signs in one expression
@@ -34,11 +38,12 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer in parts. The `kind` "value" has a sympy object as `value`. The kind "relation" has a tuple of sympy
-    relations, which all hold. Other kinds have `members`: "list" (1, 2 without brackets), "set" (in braces, with ±, or
-    joined by "or" or "and"), "ratio" (1:2:3), "union" and "row". A "row" is a point, an interval or a time of day, with
-    `brackets` such as "[)" or "pm". `name` is a name on one side of an equals sign, or before ∈. `text`
-    is the LaTeX of a "value"."""
+    """An answer in parts. The `kind` "value" has a sympy object as `value`. The kind "relation" has
+    a tuple of sympy relations, which all hold. Other kinds have `members`: "list" (1, 2 without
+    brackets), "set" (in braces, with ±, or joined by "or" or "and"), "ratio" (1:2:3), "union" and
+    "row". A "row" is a point, an interval or a time of day, with `brackets` such as "[)" or "pm".
+    `name` is a name on one side of an equals sign, or before ∈. `text` is the LaTeX of a
+    "value"."""
 
     kind: str
     value: Any = None
@@ -50,7 +55,8 @@ class Answer:
 
 
 def equal(answer: str, truth: str) -> bool:
-    """Return whether two LaTeX answers, cleaned by boxed.py, are equal. If one is unreadable, compare their tokens."""
+    """Return whether two LaTeX answers, cleaned by boxed.py, are equal. If one is unreadable,
+    compare their tokens."""
     try:
         mine, theirs = _alternatives(answer, truth)
         return any(guarded(same, a, b) for a, b in product(mine, theirs))
@@ -76,7 +82,8 @@ def read(text: str) -> Answer:
 
 
 def _letters(text: str) -> list[str]:
-    """Return the tokens of a text that cannot be read, without spaces and without braces around single tokens."""
+    """Return the tokens of a text that cannot be read, without spaces and without braces around
+    single tokens."""
     token = r"\\[A-Za-z]+|[0-9]+|\S"
     for _ in range(3):
         text = re.sub(rf"(?<!\\)\{{\s*({token})\s*\}}", r" \1 ", text)
@@ -84,9 +91,10 @@ def _letters(text: str) -> list[str]:
 
 
 def _alternatives(*texts: str) -> list[list[Answer]]:
-    """List the possible answers of each text. If only one text has a degree or per cent sign, it is also read without
-    the sign. Texts with sin, cos and the like keep the sign, because sin 1 is not the sine of one degree. A text also
-    keeps it if the other text has a unit (30 rad). A per cent sign stays in a list, or before more text."""
+    """List the possible answers of each text. If only one text has a degree or per cent sign, it is
+    also read without the sign. Texts with sin, cos and the like keep the sign, because sin 1 is not
+    the sine of one degree. A text also keeps it if the other text has a unit (30 rad). A per cent
+    sign stays in a list, or before more text."""
     readings = [[read(text)] for text in texts]
     texts = tuple(map(_spell, texts))
     for sign, kept in _KEPT.items():
@@ -103,18 +111,62 @@ def _alternatives(*texts: str) -> list[list[Answer]]:
 # --- spelling ---
 
 _SYMBOLS = str.maketrans(
-    {"π": r"\pi ", "∞": r"\infty ", "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "÷": r"\div ", "√": r"\sqrt "}
-    | {"≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "±": r"\pm ", "∪": r"\cup ", "∩": r"\cap ", "∅": r"\emptyset "}
+    {
+        "π": r"\pi ",
+        "∞": r"\infty ",
+        "×": r"\times ",
+        "·": r"\cdot ",
+        "⋅": r"\cdot ",
+        "÷": r"\div ",
+        "√": r"\sqrt ",
+    }
+    | {
+        "≤": r"\le ",
+        "≥": r"\ge ",
+        "≠": r"\ne ",
+        "±": r"\pm ",
+        "∪": r"\cup ",
+        "∩": r"\cap ",
+        "∅": r"\emptyset ",
+    }
     | {"∈": r"\in ", "≈": r"\approx ", "°": r"^\circ ", "θ": r"\theta ", "′": "'", "*": r"\cdot "}
 )
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _SAME_COMMAND = {
-    "dbinom": r"\binom", "tbinom": r"\binom", "varnothing": r"\emptyset", "leqslant": r"\le", "geqslant": r"\ge",
-    "leq": r"\le", "geq": r"\ge", "lt": "<", "gt": ">", "neq": r"\ne", "lbrace": r"\{", "rbrace": r"\}", "lvert": "|",
-    "rvert": "|", "vert": "|", "lbrack": "[", "rbrack": "]", "langle": "(", "rangle": ")", "lor": " or ", "vee": " or ",
-    "land": " and ", "wedge": " and ", "colon": ":", "backslash": r"\setminus", "bmod": r"\mod", "ast": r"\cdot",
-    "big": "", "Big": "", "bigl": "", "bigr": "", "Bigl": "", "Bigr": "", "bigg": "", "Bigg": "", "biggl": "",
-    "biggr": "", "displaylimits": "", "nolimits": "", "dots": r"\ldots", "cdots": r"\ldots", "prime": "'",
+    "dbinom": r"\binom", "tbinom": r"\binom", "varnothing": r"\emptyset", "leqslant": r"\le", (
+        "geqslant"
+    ): (
+        r"\ge"
+    ),
+    "leq": r"\le", "geq": r"\ge", "lt": "<", "gt": ">", "neq": r"\ne", "lbrace": r"\{", "rbrace": (
+        r"\}"
+    ), (
+        "lvert"
+    ): (
+        "|"
+    ),
+    "rvert": "|", "vert": "|", "lbrack": "[", "rbrack": "]", "langle": "(", "rangle": ")", "lor": (
+        " or "
+    ), (
+        "vee"
+    ): (
+        " or "
+    ),
+    "land": " and ", "wedge": " and ", "colon": ":", "backslash": r"\setminus", "bmod": r"\mod", (
+        "ast"
+    ): (
+        r"\cdot"
+    ),
+    "big": "", "Big": "", "bigl": "", "bigr": "", "Bigl": "", "Bigr": "", "bigg": "", "Bigg": "", (
+        "biggl"
+    ): (
+        ""
+    ),
+    "biggr": "", "displaylimits": "", "nolimits": "", "dots": r"\ldots", "cdots": r"\ldots", (
+        "prime"
+    ): (
+        "'"
+    ),
     "longrightarrow": r"\to", "rightarrow": r"\to",
 }  # fmt: skip
 _FUNCTIONS = (
@@ -125,27 +177,45 @@ _ANGLED = r"\\(?:arc)?(?:sin|cos|tan|cot|sec|csc)"
 _KEPT = {r"^\circ": re.compile(_ANGLED), r"\%": re.compile(rf"{_ANGLED}|[,;]|(?<!\\%)\Z")}
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
 _PERIOD = re.compile(
-    r"([0-9]*)\.([0-9]*)(?:\\(?:overline|bar|dot|overdot)\s*(?:\{([0-9]+)\}|([0-9]))|\(([0-9]+)\))(?![0-9])"
+    r"([0-9]*)\.([0-9]*)(?:\\(?:overline|bar|dot|overdot)\s*(?:\{([0-9]+)\}|([0-9]))"
+    r"|\(([0-9]+)\))(?![0-9])"
 )
 _BASE = re.compile(
-    r"(?<![A-Za-z0-9_.}^,\\])(?:([0-9][0-9A-F]*)|\(([0-9][0-9A-F]*)\)|\\text\s?\{([0-9A-F]+)\})\s?_\s?"
-    r"(?:([2-9])|\{\s?\(?([1-9][0-9]?)\)?\s?\}|\{?\s?(?:\\text\s?)?\{\s?(two|three|four|five|six|seven|eight|nine|"
+    r"(?<![A-Za-z0-9_.}^,\\])(?:([0-9][0-9A-F]*)|\(([0-9][0-9A-F]*)\)"
+    r"|\\text\s?\{([0-9A-F]+)\})\s?_\s?"
+    r"(?:([2-9])|\{\s?\(?([1-9][0-9]?)\)?\s?\}|\{?\s?(?:\\text\s?)?\{\s?(two|three|four|five|six"
+    r"|seven|eight|nine|"
     r"ten)\s?\}\s?\}?)(?![0-9])"
 )
-_BASE_WORDS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
-_SCIENTIFIC = re.compile(r"(?<![A-Za-z0-9.\\])(?:(\d+\.\d+|1)e([-+]?\d+)|(\d+)e(\d+)|(\d+(?:\.\d+)?)E([-+]?\d+))(?!\w)")
+_BASE_WORDS = {
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+}
+_SCIENTIFIC = re.compile(
+    r"(?<![A-Za-z0-9.\\])(?:(\d+\.\d+|1)e([-+]?\d+)|(\d+)e(\d+)|(\d+(?:\.\d+)?)E([-+]?\d+))(?!\w)"
+)
 _SMALL = re.compile(r"(-?[0-9]+)e(-[0-9]+)")
-_MINUTES = re.compile(r"([0-9]+)\^\\circ\s*([0-9]+)\s?'(?!')(?:\s*([0-9]+)\s?(?:''|\"))?")  # 7^\circ 30'
+# 7^\circ 30'
+_MINUTES = re.compile(r"([0-9]+)\^\\circ\s*([0-9]+)\s?'(?!')(?:\s*([0-9]+)\s?(?:''|\"))?")
 _TIMES = re.compile(r"(?<=[0-9])\s*x\s*(?=10\s*\^)")  # 1.5 x 10^3
 _OUTWARD = re.compile(  # ]1, 2[ is (1, 2)
     r"([\[\]])((?:[^\[\]()]|\([^\[\]()]*\))*[,;](?:[^\[\]()]|\([^\[\]()]*\))*)([\[\]])"
 )
 _CLOCK = re.compile(r"([0-9]{1,2})(?::([0-9]{2}))? ?(?:\\text ?\{ ?)?([AaPp])\.? ?[Mm]\.? ?\}?")
 _THOUSANDS = re.compile(r"(?<![0-9,.])(?!0,)[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
-# Letters that form one name: capitals (AC is a segment, not A times C), I alone, and words of four letters or more.
+# Letters that form one name: capitals (AC is a segment, not A times C), I alone, and words of four
+# letters or more.
 _NAMES = re.compile(r"(?<![A-Za-z\\{])(?:[A-Z]{2,}|I|(?<![^ ])[A-Za-z]{4,})(?![A-Za-z])")
 _REFUSED = re.compile(
-    r"\\(?:equiv|pmod|sim|simeq|propto|to|mapsto|ldots|Rightarrow|implies|iff|cong|perp|parallel|mp|pm(?=.*\\pm.*\\mp))"
+    r"\\(?:equiv|pmod|sim|simeq|propto|to|mapsto|ldots|Rightarrow|implies|iff|cong|perp|parallel"
+    r"|mp|pm(?=.*\\pm.*\\mp))"
     r"(?![A-Za-z])|(?<![_^])[0-9.]\s+[0-9.]|[0-9]\.[0-9]+\.[0-9]|!!|[0-9]\s*_|[\"`@#;']"
     r"|\^\s*\{?\s*(?:T|\\top|\\intercal)(?![A-Za-z])"  # the parser drops it
 )
@@ -161,7 +231,9 @@ def _spell(text: str) -> str:
     text = re.sub(r"(?<=[0-9})]) ?(?:\\text\s?\{\s*degrees?\s*\}|\bdegrees?\b)", r"^\\circ", text)
     text = re.sub(r"(?<!\\)%", r"\\%", text)
     text = re.sub(r"\\\{\s*\\\}", r"\\emptyset", text)
-    text = re.sub(r"([A-Za-z])('+)", lambda prime: prime[1] + "_{prime" + str(len(prime[2])) + "}", text)
+    text = re.sub(
+        r"([A-Za-z])('+)", lambda prime: prime[1] + "_{prime" + str(len(prime[2])) + "}", text
+    )
     text = _MINUTES.sub(_degrees_with_minutes, text)
     text = _TIMES.sub(r"\\times ", text)
     text = _OUTWARD.sub(_with_round_brackets, text)
@@ -205,8 +277,18 @@ def _power_of_ten(match: re.Match[str]) -> str:
 # --- taking apart ---
 
 _TOKEN = re.compile(r"\\(?:begin|end)\s?\{[a-z*]+\}|\\[A-Za-z]+|\\[\s\S]|[\s\S]")
-_OPEN, _CLOSE = {"{", "(", "[", r"\{", r"\lfloor", r"\lceil"}, {"}", ")", "]", r"\}", r"\rfloor", r"\rceil"}
-_RELATIONS = {"=": sympy.Eq, "<": sympy.Lt, ">": sympy.Gt, r"\le": sympy.Le, r"\ge": sympy.Ge, r"\ne": sympy.Ne}
+_OPEN, _CLOSE = (
+    {"{", "(", "[", r"\{", r"\lfloor", r"\lceil"},
+    {"}", ")", "]", r"\}", r"\rfloor", r"\rceil"},
+)
+_RELATIONS = {
+    "=": sympy.Eq,
+    "<": sympy.Lt,
+    ">": sympy.Gt,
+    r"\le": sympy.Le,
+    r"\ge": sympy.Ge,
+    r"\ne": sympy.Ne,
+}
 _LETTER = r"(?:\\[A-Za-z]+|[A-Za-z])(?:_(?:\{[^{}]*\}|[A-Za-z0-9]))?"
 _WORD = r"(?:[A-Z]{2,}|(?:\\text\s?\{[A-Za-z ]+\}|[A-Za-z]{4,})(?: [A-Za-z]+)*)"
 _NAME = re.compile(
@@ -217,7 +299,8 @@ _NAME = re.compile(
 )
 _TRAILING = re.compile(
     r"^(?P<value>.*[^\s,;])(?:\s*,)?\s*"
-    r"(?:\\(?:text|mathrm|mbox|textrm|textnormal|textit|rm)\s?\{(?P<text>[A-Za-z .,/()\\^0-9{}-]*?)\}"
+    r"(?:\\(?:text|mathrm|mbox|textrm|textnormal|textit"
+    r"|rm)\s?\{(?P<text>[A-Za-z .,/()\\^0-9{}-]*?)\}"
     r"|(?<=[\s})0-9])(?P<bare>(?<=\s)(?:[a-z]{4,}|day|men|way|yen)(?:[ ](?:[a-z]{4,}|[a-z]{2}))*"
     r"|(?:(?:sq|cu|square|cubic)\s)?(?:[cmk]m|mm|kg|ft|mph|min|sec|hrs?|lbs?|oz|yd|mL)))"
     r"(?P<power>\s?\^\s?(?:[23]|\{\s?[23]\s?\}))?$"
@@ -225,8 +308,8 @@ _TRAILING = re.compile(
 
 
 def _tokens(text: str) -> list[tuple[str, int]]:
-    """Return each token of `text` with the number of brackets around it. Brackets may be mixed, as in [1,2).
-    Raises Unreadable if brackets do not balance."""
+    """Return each token of `text` with the number of brackets around it. Brackets may be mixed, as
+    in [1,2). Raises Unreadable if brackets do not balance."""
     found, depth = [], 0
     for token in _TOKEN.findall(text):
         opens = token in _OPEN or token.startswith(r"\begin")
@@ -251,7 +334,8 @@ def _split(text: str, *separators: str) -> tuple[list[str], list[str]]:
 
 
 def _inside(text: str) -> tuple[str, str] | None:
-    """Return the brackets around the whole text, such as "[)", and their content, or None if none enclose it."""
+    """Return the brackets around the whole text, such as "[)", and their content, or None if none
+    enclose it."""
     tokens = _tokens(text)
     first, last = tokens[0][0], tokens[-1][0]
     if first not in ("(", "[", r"\{", "{") or last not in (")", "]", r"\}", "}"):
@@ -273,7 +357,11 @@ def _read(text: str) -> Answer:
     if clock := _CLOCK.fullmatch(text):
         hour, minute = (Answer("value", sympy.Integer(part or 0)) for part in clock.groups()[:2])
         return Answer("row", members=(hour, minute), brackets=clock[3].lower() + "m")
-    text = _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text) if not _inside(text) else text
+    text = (
+        _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text)
+        if not _inside(text)
+        else text
+    )
     for kind, *separators in (("list", ",", ";"), ("union", r"\cup")):
         parts, _ = _split(text, *separators)
         if len(parts) > 1:
@@ -299,12 +387,17 @@ def _of_members(kind: str, parts: Sequence[str]) -> Answer:
     members: list[Answer] = []
     for part in parts:
         member = _read(part)
-        members += member.members if member.kind == "set" and kind == "list" and r"\pm" in part else [member]
+        members += (
+            member.members
+            if member.kind == "set" and kind == "list" and r"\pm" in part
+            else [member]
+        )
     return Answer(kind, members=tuple(members))
 
 
 def _joined(parts: Sequence[str], word: str) -> Answer:
-    """Join the answers that `word` ("or" or "and") separates. Raises Unreadable if values and relations are mixed."""
+    """Join the answers that `word` ("or" or "and") separates. Raises Unreadable if values and
+    relations are mixed."""
     whole = _of_members("set", parts)
     are_relations = {member.kind == "relation" for member in whole.members}
     if are_relations == {False}:
@@ -313,11 +406,15 @@ def _joined(parts: Sequence[str], word: str) -> Answer:
         raise Unreadable
     if word == "or":
         return replace(whole, kind="union")
-    return Answer("relation", tuple(relation for member in whole.members for relation in member.value))
+    return Answer(
+        "relation", tuple(relation for member in whole.members for relation in member.value)
+    )
 
 
 def _set(content: str, parts: Sequence[str]) -> Answer:
-    builder = re.fullmatch(rf"({_LETTER})\s*(?:\\in\s*\\mathbb\s?\{{R\}}|\\in\s*\\R)?\s*(?:\\mid|\||:)(.+)", content)
+    builder = re.fullmatch(
+        rf"({_LETTER})\s*(?:\\in\s*\\mathbb\s?\{{R\}}|\\in\s*\\R)?\s*(?:\\mid|\||:)(.+)", content
+    )
     if not builder:
         return _of_members("set", parts)
     condition = _read(builder[2].strip())
@@ -327,7 +424,8 @@ def _set(content: str, parts: Sequence[str]) -> Answer:
 
 
 def _statement(text: str) -> Answer:
-    """Read an expression, an equation or an inequality. A name may precede it, and a unit may follow it."""
+    """Read an expression, an equation or an inequality. A name may precede it, and a unit may
+    follow it."""
     text, *rounded = _split(text, r"\approx")[0]
     if rounded and _NAME.fullmatch(text):  # x ≈ 1.41, but √2 ≈ 1.41 is read as √2
         text = rounded[0]
@@ -345,16 +443,21 @@ def _statement(text: str) -> Answer:
     if set(signs) != {"="}:
         sides = [_expression(part) for part in parts]
         pairs = zip(sides, signs, sides[1:], strict=False)
-        return Answer("relation", tuple(_RELATIONS[sign](a, b, evaluate=False) for a, sign, b in pairs))
+        return Answer(
+            "relation", tuple(_RELATIONS[sign](a, b, evaluate=False) for a, sign, b in pairs)
+        )
     if len(parts) == 2 and _NAME.fullmatch(parts[1]) and not _NAME.fullmatch(parts[0]):
         parts.reverse()
     name = parts[0] if _NAME.fullmatch(parts[0]) else ""
     values = [_read(part) for part in (parts[1:] if name else parts)]
-    if all(same(value, values[-1]) for value in values[:-1]):  # x = 84/2 = 42 is a value, but 2x = 10 is an equation
+    # x = 84/2 = 42 is a value, but 2x = 10 is an equation
+    if all(same(value, values[-1]) for value in values[:-1]):
         return replace(values[-1], name=_name(name)) if not values[-1].name else values[-1]
     if len(parts) > 2 or name:
         raise Unreadable
-    return Answer("relation", (sympy.Eq(_expression(parts[0]), _expression(parts[1]), evaluate=False),))
+    return Answer(
+        "relation", (sympy.Eq(_expression(parts[0]), _expression(parts[1]), evaluate=False),)
+    )
 
 
 def _name(text: str) -> str:
@@ -364,14 +467,22 @@ def _name(text: str) -> str:
 def _value(text: str) -> Answer:
     unit, remark = NO_UNIT, False
     if (found := _TRAILING.match(text)) and (found["text"] is not None or found["bare"]):
-        named = unit_of(found["text"] or found["bare"] or "", found["power"] or "", found["value"].strip() == "1")
+        named = unit_of(
+            found["text"] or found["bare"] or "",
+            found["power"] or "",
+            found["value"].strip() == "1",
+        )
         if named is None:
             raise Unreadable
         text, unit, remark = found["value"].strip(), named, not named.measured
     if residue := re.fullmatch(r"(-?[0-9]+) ?\\pmod ?\{?([0-9]+)\}?", text):
         if not int(residue[2]):
             raise Unreadable
-        return Answer("value", sympy.Integer(int(residue[1]) % int(residue[2])), unit=Unit(f"mod {int(residue[2])}"))
+        return Answer(
+            "value",
+            sympy.Integer(int(residue[1]) % int(residue[2])),
+            unit=Unit(f"mod {int(residue[2])}"),
+        )
     if text.endswith(r"\%"):
         whole = _value(text.removesuffix(r"\%"))
         if whole.kind != "value" or not isinstance(whole.value, sympy.Expr):
@@ -388,11 +499,14 @@ def _value(text: str) -> Answer:
 
 
 def _with_signs(text: str) -> list[str]:
-    r"""Return a copy of `text` for each choice of signs for \pm. If the text has a \mp, all signs change together."""
+    r"""Return a copy of `text` for each choice of signs for \pm. If the text has a \mp, all signs
+    change together."""
     pieces = re.split(r"\\pm(?![A-Za-z])", text)
     if r"\mp" in text:
         return [one.join(pieces).replace(r"\mp", other) for one, other in ("+-", "-+")]
-    return ["".join(map(add, pieces, (*signs, ""))) for signs in product("+-", repeat=len(pieces) - 1)]
+    return [
+        "".join(map(add, pieces, (*signs, ""))) for signs in product("+-", repeat=len(pieces) - 1)
+    ]
 
 
 # --- expressions ---
@@ -400,21 +514,31 @@ def _with_signs(text: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _expression(text: str) -> Any:
-    """Parse one LaTeX expression into a sympy object with exact numbers. Raises Unreadable if this fails."""
+    """Parse one LaTeX expression into a sympy object with exact numbers. Raises Unreadable if this
+    fails."""
     try:
         text = _with_braces(re.sub(r"\\sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}", text))
         if _REFUSED.search(text) or not text.strip():
             raise Unreadable
-        text = re.sub(r"(?<=\{)[0-9]{1,3}(?:,[0-9]{3})+(?=\})", lambda number: number[0].replace(",", ""), text)
+        text = re.sub(
+            r"(?<=\{)[0-9]{1,3}(?:,[0-9]{3})+(?=\})",
+            lambda number: number[0].replace(",", ""),
+            text,
+        )
         text = re.sub(r"^([^{}]*?)\s*\\choose\s*([^{}]*)$", r"\\binom{\1}{\2}", text)
         text = _NAMES.sub(lambda name: rf"\text{{{name[0]}}}", text)
-        # The parser would read 2(3) and 3\frac{4}{2} as mixed numbers, so add a multiplication sign.
+        # The parser would read 2(3) and 3\frac{4}{2} as mixed numbers, so add a multiplication
+        # sign.
         text = re.sub(r"(?<![_^0-9.])([0-9]+(?:\.[0-9]+)?)\s*(?=\()", r"\1\\cdot ", text)
         text = re.sub(r"(\)|\\frac\{[0-9]+\}\{[0-9]+\})\s*(?=\\frac)", r"\1\\cdot ", text)
         text = re.sub(r"(?<=[0-9])\s*\\frac\{([0-9]+)\}\{([0-9]+)\}", _mixed, text)
         config = ConversionConfig(lowercase_symbols=False)
         value = latex2sympy(
-            text, is_real=True, convert_degrees=True, normalization_config=None, conversion_config=config
+            text,
+            is_real=True,
+            convert_degrees=True,
+            normalization_config=None,
+            conversion_config=config,
         )
         return _exact(value)
     except (MemoryError, Unreadable):
@@ -428,7 +552,8 @@ def _mixed(fraction: re.Match[str]) -> str:
 
 
 def _with_braces(text: str) -> str:
-    r"""Add braces around arguments, as in \frac12 and \sqrt2. Raises IndexError or ValueError if one is missing."""
+    r"""Add braces around arguments, as in \frac12 and \sqrt2. Raises IndexError or ValueError if
+    one is missing."""
     groups: list[list[str]] = [[]]  # the parts of each open group, from right to left
 
     def argument(parts: list[str]) -> str:
@@ -451,7 +576,9 @@ def _with_braces(text: str) -> str:
                 while not token.endswith("]"):
                     token += parts.pop()
             token += argument(parts)
-        elif token in ("^", "_") and parts and parts[-1].startswith((r"\frac", r"\sqrt", r"\binom")):
+        elif (
+            token in ("^", "_") and parts and parts[-1].startswith((r"\frac", r"\sqrt", r"\binom"))
+        ):
             token += f"{{{parts.pop()}}}"
         parts.append(token)
     (whole,) = groups
@@ -459,18 +586,23 @@ def _with_braces(text: str) -> str:
 
 
 def _exact(value: Any) -> Any:
-    """Replace decimals by fractions, i by the imaginary unit and f(x) by a symbol. Compute sums. Raises Unreadable."""
+    """Replace decimals by fractions, i by the imaginary unit and f(x) by a symbol. Compute sums.
+    Raises Unreadable."""
     if isinstance(value, sympy.MatrixBase):
         return value.applyfunc(_exact)
     if isinstance(value, sympy.MatrixExpr):
         return _exact(sympy.Matrix(value.doit()))
-    if not isinstance(value, sympy.Basic) or isinstance(value, (sympy.logic.boolalg.BooleanAtom, sympy.Tuple)):
+    if not isinstance(value, sympy.Basic) or isinstance(
+        value, (sympy.logic.boolalg.BooleanAtom, sympy.Tuple)
+    ):
         raise Unreadable
     named = {f: sympy.Symbol(str(f), real=True) for f in value.atoms(AppliedUndef)}
     named |= {symbol: sympy.I for symbol in value.free_symbols if symbol.name == "i"}
     named |= {number: sympy.Rational(str(number)) for number in value.atoms(sympy.Float)}
     value = value.xreplace(named).replace(sympy.UnevaluatedExpr, lambda inner: inner)
-    if value.has(sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative, sympy.Mod):
+    if value.has(
+        sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative, sympy.Mod
+    ):
         value = value.doit()
     return value
 
@@ -479,8 +611,8 @@ def _exact(value: Any) -> Any:
 
 
 def same(a: Answer, b: Answer) -> bool:
-    """Return whether two answers are equal. Their names must be equal, except for a function's argument:
-    f(t) = t^2 is f(x) = x^2. Units may differ if they measure the same quantity."""
+    """Return whether two answers are equal. Their names must be equal, except for a function's
+    argument: f(t) = t^2 is f(x) = x^2. Units may differ if they measure the same quantity."""
     b = with_arguments(b, a)
     if a.name and b.name and a.name != b.name and "relation" not in (a.kind, b.kind):
         return False
@@ -492,7 +624,8 @@ def same(a: Answer, b: Answer) -> bool:
     kinds = {a.kind, b.kind}
     if kinds == {"value"}:
         return same_value(a.value, b.value)
-    if kinds == {"relation"} or (kinds == {"value", "relation"} and (a.name or b.name)):  # y = 2x+1 and y-2x = 1
+    # y = 2x+1 and y-2x = 1
+    if kinds == {"relation"} or (kinds == {"value", "relation"} and (a.name or b.name)):
         return _same_relations(as_equation(a), as_equation(b))
     if kinds <= {"list", "set"}:
         if kinds == {"list"} and len(a.members) != len(b.members):  # 1, 1, 2 has a double root
@@ -514,15 +647,19 @@ def same(a: Answer, b: Answer) -> bool:
         return True
     a, b = (b, a) if b.kind == "value" else (a, b)  # start with a value: most values are not sets
     if kinds == {"value", "set"} and len(b.members) == 1 and isinstance(a.value, sympy.Expr):
-        return not a.value.free_symbols and same(a, b.members[0])  # {5} is 5, but {x} may be a fractional part
+        # {5} is 5, but {x} may be a fractional part
+        return not a.value.free_symbols and same(a, b.members[0])
     return (one := as_set(a)) is not None and _same_sets(one, as_set(b))
 
 
-_ARGUMENTS = re.compile(rf"(?P<head>{_LETTER}|[A-Za-z]{{3,}})(?:\({_LETTER}(?:,{_LETTER})*\)|(?P<index>_[a-z]))")
+_ARGUMENTS = re.compile(
+    rf"(?P<head>{_LETTER}|[A-Za-z]{{3,}})(?:\({_LETTER}(?:,{_LETTER})*\)|(?P<index>_[a-z]))"
+)
 
 
 def with_arguments(answer: Answer, model: Answer) -> Answer:
-    """Return a function's value with the argument names of the `model`, or another answer unchanged.
+    """Return a function's value with the argument names of the `model`, or another answer
+    unchanged.
 
     f(x) = x^2 becomes f(t) = t^2 if the model is f(t), and a_k = 2k becomes a_n = 2n."""
     mine, theirs = (_ARGUMENTS.fullmatch(one.name) for one in (answer, model))
@@ -532,14 +669,20 @@ def with_arguments(answer: Answer, model: Answer) -> Answer:
         return answer
     letters = _letters_of(mine)
     wanted = _letters_of(theirs)
-    if len(letters) != len(wanted) or len({*letters}) < len(letters) or len({*wanted}) < len(wanted):
+    if (
+        len(letters) != len(wanted)
+        or len({*letters}) < len(letters)
+        or len({*wanted}) < len(wanted)
+    ):
         return answer
     free = {symbol.name: symbol for symbol in answer.value.free_symbols}
-    # a_n = 2n has a general index, but a_n = 3 has not. P(A) = 3 is a value, but f(x) = 3 is a function.
+    # a_n = 2n has a general index, but a_n = 3 has not. P(A) = 3 is a value, but f(x) = 3 is a
+    # function.
     is_general = all(re.fullmatch("[t-z]", letter) for letter in (*letters, *wanted))
     if free.keys().isdisjoint(letters) and (mine["index"] or not is_general):
         return answer
-    if any(name in free and name not in letters for name in wanted):  # f(x) = x + t is not f(t) = t + t
+    # f(x) = x + t is not f(t) = t + t
+    if any(name in free and name not in letters for name in wanted):
         return answer
     names = dict(zip(letters, wanted, strict=True))
     renamed = {free[name]: sympy.Symbol(names[name], real=True) for name in names if name in free}
@@ -556,7 +699,8 @@ def _symbol_name(letter: str) -> str:
 
 
 def is_vector(a: Answer, b: Answer) -> bool:
-    """Return whether a point such as (1, 2) equals the other answer, a matrix of one row or column."""
+    """Return whether a point such as (1, 2) equals the other answer, a matrix of one row or
+    column."""
     matrix, point = (a, b) if a.kind == "value" else (b, a)
     if not isinstance(matrix.value, sympy.MatrixBase) or point.brackets != "()":
         return False
@@ -570,17 +714,21 @@ def _all_same(mine: Sequence[Answer], theirs: Sequence[Answer]) -> bool:
     return len(mine) == len(theirs) and all(map(same, mine, theirs))
 
 
-def _each_among(mine: Iterable[Any], theirs: Iterable[Any], same: Callable[[Any, Any], bool]) -> bool:
+def _each_among(
+    mine: Iterable[Any], theirs: Iterable[Any], same: Callable[[Any, Any], bool]
+) -> bool:
     return all(any(same(one, other) for other in theirs) for one in mine)
 
 
 def in_order_of_names(answer: Answer) -> bool:
-    """Return whether the members have different names, so that their order counts: x = 1, y = 2 is (1, 2), not 2, 1."""
+    """Return whether the members have different names, so that their order counts: x = 1, y = 2 is
+    (1, 2), not 2, 1."""
     return len({member.name for member in answer.members} - {""}) > 1
 
 
 def _is_named_point(answer: Answer) -> bool:
-    """Return whether a list is a point such as x = 1, y = 2. Letters must be in alphabetical order."""
+    """Return whether a list is a point such as x = 1, y = 2. Letters must be in alphabetical
+    order."""
     names = [member.name for member in answer.members]
     is_sorted = names == sorted(names) or not all(re.fullmatch("[A-Za-z]", name) for name in names)
     return in_order_of_names(answer) and is_sorted
@@ -591,7 +739,9 @@ def same_value(a: Any, b: Any) -> bool:
         return a.shape == b.shape and all(map(same_value, a.flat(), b.flat()))
     if isinstance(a, sympy.Set) and isinstance(b, sympy.Set):
         return _same_sets(a, b)
-    if not all(isinstance(one, sympy.Expr) and not isinstance(one, sympy.MatrixBase) for one in (a, b)):
+    if not all(
+        isinstance(one, sympy.Expr) and not isinstance(one, sympy.MatrixBase) for one in (a, b)
+    ):
         return False
     if a == b:
         return not a.has(sympy.nan, sympy.zoo)
@@ -613,19 +763,31 @@ def guarded(compare: Callable[..., Any], *values: Any) -> Any:
     """Return the result of `compare`, or None if sympy cannot decide, for example at a pole."""
     try:
         return compare(*values)
-    except (Unreadable, ArithmeticError, ValueError, TypeError, NotImplementedError, AttributeError):
+    except (
+        Unreadable,
+        ArithmeticError,
+        ValueError,
+        TypeError,
+        NotImplementedError,
+        AttributeError,
+    ):
         return None
 
 
 def points_for(symbols: Sequence[Any]) -> list[dict[Any, Any]]:
-    """Return POINTS assignments of fractions and whole numbers to `symbols`. Only the number of symbols matters."""
+    """Return POINTS assignments of fractions and whole numbers to `symbols`. Only the number of
+    symbols matters."""
     chance = random.Random(len(symbols))
     points = []
     for index in range(POINTS):
-        below, largest = ((1, 9), (1, 9), (7, 60), (101, 300))[index % 4]  # small whole numbers keep 2^n exact
+        # small whole numbers keep 2^n exact
+        below, largest = ((1, 9), (1, 9), (7, 60), (101, 300))[index % 4]
         above = [n for n in range(2, largest + len(symbols)) if n % below or below == 1]
         signs = (1,) if index < POINTS // 2 else (1, -1)
-        numbers = [sympy.Rational(n * chance.choice(signs), below) for n in chance.sample(above, len(symbols))]
+        numbers = [
+            sympy.Rational(n * chance.choice(signs), below)
+            for n in chance.sample(above, len(symbols))
+        ]
         points.append(dict(zip(symbols, numbers, strict=True)))
     return points
 
@@ -641,7 +803,9 @@ def _same_number(a: Any, b: Any, looks: Sequence[tuple[int, int]] = DIGITS) -> b
             exact = [value.doit() for value in (a, b)]
             if all(value.is_Rational for value in exact):
                 return bool(exact[0] == exact[1])
-            if a.has(sympy.Integral, sympy.Sum, sympy.Product) or b.has(sympy.Integral, sympy.Sum, sympy.Product):
+            if a.has(sympy.Integral, sympy.Sum, sympy.Product) or b.has(
+                sympy.Integral, sympy.Sum, sympy.Product
+            ):
                 return True  # 500 digits of a sum or integral take too long
     return True
 
@@ -651,7 +815,8 @@ def _square(parts: tuple[Any, Any]) -> Any:
 
 
 def _parts(value: Any, digits: int) -> tuple[Any, Any]:
-    """Return the real and imaginary part of a constant. A part becomes 0 if even 20 times `digits` are only noise."""
+    """Return the real and imaginary part of a constant. A part becomes 0 if even 20 times `digits`
+    are only noise."""
     parts = value.evalf(digits, maxn=20 * digits).as_real_imag()
     if not all(part.is_Float or part.is_Rational for part in parts):
         raise Unreadable
@@ -685,11 +850,14 @@ def variables(relations: Sequence[Any]) -> set[Any]:
 
 def is_inequality(relations: Sequence[Any]) -> bool:
     """Return whether the relations are inequalities in one unknown."""
-    return len(variables(relations)) == 1 and not any(isinstance(relation, sympy.Eq) for relation in relations)
+    return len(variables(relations)) == 1 and not any(
+        isinstance(relation, sympy.Eq) for relation in relations
+    )
 
 
 def _same_relation(a: Any, b: Any) -> bool:
-    """Return whether one relation is a multiple of the other. For inequalities, the factor must be positive."""
+    """Return whether one relation is a multiple of the other. For inequalities, the factor must be
+    positive."""
     (kind, left), (other, right) = map(against_zero, (a, b))
     if kind != other:
         return False
@@ -705,29 +873,38 @@ def _same_relation(a: Any, b: Any) -> bool:
 
 
 def against_zero(relation: Any) -> tuple[str, Any]:
-    """Rewrite a relation so that its right side is 0, with "<" for ">" and "≤" for "≥". Returns kind and left side."""
+    """Rewrite a relation so that its right side is 0, with "<" for ">" and "≤" for "≥". Returns
+    kind and left side."""
     if isinstance(relation, (sympy.Eq, sympy.Ne)):
         return relation.rel_op, sympy.fraction(sympy.together(relation.lhs - relation.rhs))[0]
     return relation.rel_op.replace(">", "<"), relation.lts - relation.gts
 
 
 def solutions(relations: Sequence[Any]) -> Any:
-    """Return the real solutions of inequalities in one unknown, or None if sympy cannot solve them."""
-    return guarded(lambda: sympy.Intersection(*(relation.doit().as_set() for relation in relations)))
+    """Return the real solutions of inequalities in one unknown, or None if sympy cannot solve
+    them."""
+    return guarded(
+        lambda: sympy.Intersection(*(relation.doit().as_set() for relation in relations))
+    )
 
 
 def as_set(answer: Answer) -> Any:
-    """Convert a set, a union, an interval or an inequality to a sympy set. Returns None for other answers."""
+    """Convert a set, a union, an interval or an inequality to a sympy set. Returns None for other
+    answers."""
     values = [member.value for member in answer.members]
     are_expressions = all(isinstance(value, sympy.Expr) for value in values)
     match answer.kind:
         case "value" if isinstance(answer.value, sympy.Set):
             return answer.value
-        case "relation" if is_inequality(answer.value):  # an equation does not equal the set of its solutions
+        # an equation does not equal the set of its solutions
+        case "relation" if is_inequality(answer.value):
             return solutions(answer.value)
         case "row" if are_expressions and len(values) == 2:
-            interval = guarded(sympy.Interval, *values, answer.brackets[0] in "(]", answer.brackets[1] in ")[")
-            return None if interval is sympy.S.EmptySet else interval  # (2,1) is a point, not an interval
+            interval = guarded(
+                sympy.Interval, *values, answer.brackets[0] in "(]", answer.brackets[1] in ")["
+            )
+            # (2,1) is a point, not an interval
+            return None if interval is sympy.S.EmptySet else interval
         case "set" if are_expressions:
             return sympy.FiniteSet(*values)
         case "union":
@@ -745,7 +922,11 @@ def _same_sets(a: Any, b: Any) -> bool:
     if isinstance(a, sympy.Interval) and isinstance(b, sympy.Interval):
         ends = same_value(a.start, b.start) and same_value(a.end, b.end)
         return ends and a.left_open == b.left_open and a.right_open == b.right_open
-    if type(a) is type(b) and isinstance(a, (sympy.Union, sympy.FiniteSet)) and len(a.args) == len(b.args):
+    if (
+        type(a) is type(b)
+        and isinstance(a, (sympy.Union, sympy.FiniteSet))
+        and len(a.args) == len(b.args)
+    ):
         same = _same_sets if isinstance(a, sympy.Union) else same_value
         if _each_among(a.args, b.args, same):
             return True

@@ -15,7 +15,10 @@ _COMMANDS = {
     "f": "fbox forall frac",
     "n": "nabla ne neg neq notin nu",
     "r": "rangle rbrace rceil rfloor rho right rightarrow rm",
-    "t": "tan tanh tau text textbf textit textrm textstyle tfrac therefore theta tilde times to top triangle",
+    "t": (
+        "tan tanh tau text textbf textit textrm textstyle tfrac therefore theta tilde times to top "
+        "triangle"
+    ),
     "v": "varnothing varphi vec vee vert",
 }
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -76,7 +79,12 @@ class Rule:
 _MARKS, _BLANKS = _lost("abfv", _RESTS), _lost("nrt", _CLEAR)
 _SPACES, _BREAKS = _lost("rt", _RESTS), _lost("n", _RESTS, before=r"(?<=[^\s{,;])")
 RULES = (
-    Rule("control characters", lambda text: _MARKS.sub(_in_letters, text), "\boxed{\frac12}", r"\boxed{\frac12}"),
+    Rule(
+        "control characters",
+        lambda text: _MARKS.sub(_in_letters, text),
+        "\boxed{\frac12}",
+        r"\boxed{\frac12}",
+    ),
     Rule("white space", lambda text: _BLANKS.sub(_in_letters, text), "3\times 4", r"3\times 4"),
     Rule("doubled backslashes", _halved, r"\\boxed{\\frac12}", r"\boxed{\frac12}"),
 )

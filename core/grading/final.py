@@ -17,14 +17,18 @@ _LINE = re.compile(
 # Markdown around the value: **Final:** 42, **Final: 42**, "Final: 42", Final: `42`.
 _MARKS = re.compile(r"\A[\s*_`]+|(?<![*_`\"”^])[*_`\"”]++\.?\Z")
 
-# Placeholders instead of an answer: "...", "<answer>", "[your answer]", "ANSWER", "the final value here".
+# Placeholders instead of an answer: "...", "<answer>", "[your answer]", "ANSWER", "the final value
+# here".
 _DRESS = " \t\u00a0.,;:!?…*_`\"'$~|#-–—"
 _TEXT = re.compile(r"\\(?:text\w*|mathrm|mbox) ?\{([^{}]*)\}")
 _BRACKETS = {"<>", "[]", "{}", "()"}
 _SLOT = re.compile(
-    r"(?:(?:the|your|my|an?|final|correct|numeric(?:al)?|integer|exact|short|single|actual|computed|insert|put|write|give"
-    r"|state|enter|fill in|simplified)[ _-])*+(?:answer|result|value|number|solution)(?:[ _-](?:goes[ _-])?here)?"
-    r"|(?:goes )?here|fill in|placeholder|blank|todo|tbd|\\[lc]?dots|\\(?:square|Box|[hv]?phantom ?\{[^{}]*\})"
+    r"(?:(?:the|your|my|an?|final|correct|numeric(?:al)?|integer|exact|short|single|actual"
+    r"|computed|insert|put|write|give"
+    r"|state|enter|fill in|simplified)[ _-])*+(?:answer|result|value|number"
+    r"|solution)(?:[ _-](?:goes[ _-])?here)?"
+    r"|(?:goes )?here|fill in|placeholder|blank|todo|tbd|\\[lc]?dots|\\(?:square|Box"
+    r"|[hv]?phantom ?\{[^{}]*\})"
     r"|(?:你的|最终|最后|最後)?(?:的)?答案",
     re.IGNORECASE,
 )
@@ -32,12 +36,14 @@ _SLOT = re.compile(
 # ABC.
 _LETTERS = re.compile(r"[XxYyZzNn]|[XNxn]{2,4}|ABC|xyz|\\cdot")
 _ASKS = re.compile(
-    r"(?i)\b(?:must|should|shall|please|put|place|enclose|wrap|remember|formats?|formatted|template|instruct\w+|asked"
+    r"(?i)\b(?:must|should|shall|please|put|place|enclose|wrap|remember|formats?|formatted"
+    r"|template|instruct\w+|asked"
     r"|needs?|required?|will (?:be|now)|of the form)\b[^.!?\n]*\Z"
 )
 # Words before a box that name the box itself, as in: write the answer in \\boxed{}.
 _NAMES_BOX = re.compile(
-    r"(?i)\b(?:in|inside|within|into|using|use|used|via|as|with|format|form|notation|template|like|the|an?|command|of)"
+    r"(?i)\b(?:in|inside|within|into|using|use|used|via|as|with|format|form|notation|template|like"
+    r"|the|an?|command|of)"
     r"\b[^\w\n.!?]*\Z"
 )
 _NEAR = 120  # characters before a box that may hold its instruction
@@ -46,7 +52,8 @@ _WORDS = re.compile(r"[A-Za-z]{2,}(?:[ _-][A-Za-z]+)*")
 
 @dataclass(frozen=True)
 class FinalLine:
-    """A `Final:` line. `start` and `end` are positions in the text. `value` follows the colon, without Markdown."""
+    """A `Final:` line. `start` and `end` are positions in the text. `value` follows the colon,
+    without Markdown."""
 
     start: int
     end: int
@@ -54,8 +61,12 @@ class FinalLine:
 
 
 def final_lines(text: str) -> list[FinalLine]:
-    """Find the `Final:` lines of `text` ("Final answer:" counts too), in order and in linear time."""
-    return [FinalLine(*line.span(), _MARKS.sub("", line["value"].strip()).strip()) for line in _LINE.finditer(text)]
+    """Find the `Final:` lines of `text` ("Final answer:" counts too), in order and in linear
+    time."""
+    return [
+        FinalLine(*line.span(), _MARKS.sub("", line["value"].strip()).strip())
+        for line in _LINE.finditer(text)
+    ]
 
 
 def without_lines(text: str) -> str:

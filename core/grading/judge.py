@@ -1,6 +1,6 @@
-"""Compare mathematical answers (equality.py) in a child process, which ends if it reaches a deadline. sympy can hang or
-use up the memory on an answer such as 9^{9^{9^9}}. math-verify's own time-out is a signal, which fails in threads and
-under asyncio (Math-Verify #50, #55)."""
+"""Compare mathematical answers (equality.py) in a child process, which ends if it reaches a
+deadline. sympy can hang or use up the memory on an answer such as 9^{9^{9^9}}. math-verify's own
+time-out is a signal, which fails in threads and under asyncio (Math-Verify #50, #55)."""
 
 import asyncio
 import atexit
@@ -30,18 +30,22 @@ MEMORY_BYTES = 4 << 30  # address space of the child
 
 @lru_cache(maxsize=65536)
 def math_equal(answer: str, truth: str) -> bool | None:
-    """Return whether `answer` equals the reference answer `truth`, both in LaTeX without dollar signs. Returns None and
-    warns if the child ends before its verdict, for example at a deadline or for lack of memory. Threads may call it,
-    but comparisons run one at a time. Raises UserError if the child does not start."""
+    """Return whether `answer` equals the reference answer `truth`, both in LaTeX without dollar
+    signs. Returns None and warns if the child ends before its verdict, for example at a deadline or
+    for lack of memory. Threads may call it, but comparisons run one at a time. Raises UserError if
+    the child does not start."""
     verdict = _JUDGE.ask("equal", answer, truth)
     if verdict is None:
-        logging.getLogger(__name__).warning("no verdict: %.200r and %.200r count as different", answer, truth)
+        logging.getLogger(__name__).warning(
+            "no verdict: %.200r and %.200r count as different", answer, truth
+        )
     return None if verdict is None else bool(verdict)
 
 
 @lru_cache(maxsize=65536)
 def math_readable(text: str) -> bool | None:
-    """Return whether `text` can be compared with other spellings. Returns None and raises in math_equal's cases."""
+    """Return whether `text` can be compared with other spellings. Returns None and raises in
+    math_equal's cases."""
     verdict = _JUDGE.ask("readable", text)
     return None if verdict is None else bool(verdict)
 
@@ -56,8 +60,9 @@ def math_difference(answer: str, truth: str) -> str | None:
 
 @asynccontextmanager
 async def stopping_judge() -> AsyncIterator[None]:
-    """End the judge's child if the block is cancelled. Otherwise asyncio would wait for a hung child. If an earlier
-    block was cancelled, first restore the judge, and drop cached verdicts, so that undecided pairs are judged again."""
+    """End the judge's child if the block is cancelled. Otherwise asyncio would wait for a hung
+    child. If an earlier block was cancelled, first restore the judge, and drop cached verdicts, so
+    that undecided pairs are judged again."""
     if _JUDGE.has_ended:
         _JUDGE.has_ended = False
         math_equal.cache_clear()
@@ -80,7 +85,8 @@ class _Judge:
         atexit.register(self._stop)
 
     def ask(self, question: str, *texts: str) -> bool | str | None:
-        """Return the child's answer to a `question` (see _serve) about texts, or None if the child ends first."""
+        """Return the child's answer to a `question` (see _serve) about texts, or None if the child
+        ends first."""
         with self._lock:
             if self.has_ended:
                 return None
@@ -110,12 +116,20 @@ class _Judge:
 
     def _start(self) -> None:
         self._process = Popen(  # set early, because `end` may be called while sympy is imported
-            [sys.executable, "-m", "core.grading.judge"], cwd=ROOT, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, text=True
+            [sys.executable, "-m", "core.grading.judge"],
+            cwd=ROOT,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            text=True,
         )
         assert self._process.stdout
         if not self._process.stdout.readline():
             self._stop()
-            raise UserError("the judge of math answers does not start. To see why, run: python -m core.grading.judge")
+            raise UserError(
+                "the judge of math answers does not start. To see why, run: python -m "
+                "core.grading.judge"
+            )
 
     def _stop(self) -> None:
         if self._process:
@@ -128,8 +142,9 @@ _JUDGE = _Judge()
 
 
 def _serve() -> None:
-    """Write the line "ready". Then answer each JSON line [question, text, ..., seconds]. The questions are "equal" and
-    "readable", answered by true or false, and "difference", answered by a doubt, or by "" if there is none."""
+    """Write the line "ready". Then answer each JSON line [question, text, ..., seconds]. The
+    questions are "equal" and "readable", answered by true or false, and "difference", answered by a
+    doubt, or by "" if there is none."""
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # the output of libraries must not be read as a reply
     with _ending_after(START_S):
@@ -152,8 +167,9 @@ def _serve() -> None:
 
 @contextmanager
 def _ending_after(seconds: float) -> Iterator[None]:
-    """End this process if the block uses `seconds` of processor time. The kernel's signal works even if Python hangs.
-    In any case, a C thread ends the process after WALL_S of wall-clock time, for example if the block only waits."""
+    """End this process if the block uses `seconds` of processor time. The kernel's signal works
+    even if Python hangs. In any case, a C thread ends the process after WALL_S of wall-clock time,
+    for example if the block only waits."""
     faulthandler.dump_traceback_later(WALL_S, exit=True)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, seconds)

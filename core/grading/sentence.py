@@ -37,7 +37,9 @@ _REMARK = re.compile(r" ?\((?=[A-Za-z]{2})[^()]*\)[ .]*\Z")  # 42 (the minimum)
 # Signs of two values in one piece of mathematics: 2, 3 and 6*7 = 42.
 _TWO = re.compile(r"\d\s+\d|,(?!\d{3}(?!\d))|[;&=]")
 # Words after a number that describe it and name no unit: 18 per day, 42 in total.
-_DESCRIBES = frozenset("per of in a an the each every for to on at from with is are was were that which more".split())
+_DESCRIBES = frozenset(
+    "per of in a an the each every for to on at from with is are was were that which more".split()
+)
 _UNCLEAR = re.compile(
     r"(?i)\b(?:not|no|never|none|neither|nor|cannot|can ?not|unable|impossible|unclear|unknown"
     r"|undefined|wrong|incorrect|mistake|error|at (?:the )?(?:very )?(?:least|most)|than|between"
@@ -46,9 +48,12 @@ _UNCLEAR = re.compile(
     r"|probably|might|could|but|minus|negative|plus|times|twice|double|triple|half|halves|thirds?"
     r"|quarters?|fourths?|fifths?|tenths?|hundredths?|percent|factorial|roots?|squared|cubed|log\w*"
     r"|mod|modulo|base|thousands?|millions?|billions?|trillions?|dozens?|hundreds?|lakhs?|crores?"
-    r"|couples?|pairs? of|scores? of|(?:squares?|cubes?|multiples?|factors?|divisors?|powers?|products?|out|each"
-    r"|one|some|any|all|most|ratio|logarithm|digits|reciprocal|inverse|opposite|complement|successor"
-    r"|predecessor|derivative|integral|conjugate|absolute value) of|until|till|even|odd|option|choice|multiplicity)\b"
+    r"|couples?|pairs? of|scores? of|(?:squares?|cubes?|multiples?|factors?|divisors?|powers?"
+    r"|products?|out|each"
+    r"|one|some|any|all|most|ratio|logarithm|digits|reciprocal|inverse|opposite|complement"
+    r"|successor"
+    r"|predecessor|derivative|integral|conjugate|absolute value) of|until|till|even|odd|option"
+    r"|choice|multiplicity)\b"
     r"|n['’]t\b|[?<>≤≥≠≈±]|\\(?:l|g|n)(?:e|eq|t)(?![a-z])|\\(?:pm|mp|approx|sim|in|equiv|to|ldots"
     r"|dots)(?![a-z])"
 )
@@ -58,7 +63,8 @@ _SPELLED = re.compile(
 )
 # Words directly before a number that names a thing: step 3, May 5, the first 10, divisible by 3.
 _NAMED = re.compile(
-    r"(?i)\b(?:by|from|after|before|preceding|following|first|last|next|other|step|case|equation|question|part|problem|day|figure"
+    r"(?i)\b(?:by|from|after|before|preceding|following|first|last|next|other|step|case|equation"
+    r"|question|part|problem|day|figure"
     r"|line|example|round|type|grade|room|page|chapter|section|theorem|lemma|number|team|year|class"
     r"|level|highway|january|february|march|april|may|june|july|august|september|october|november"
     r"|december|radius|side|sides|length|order|degree|size)\W*\Z"
@@ -108,7 +114,11 @@ def value_in(answer: str) -> str | None:
         return None
     gaps = _between(flat, words)
     chunks = [(start, flat[start:end]) for start, end in gaps if _NUMBERS.search(flat[start:end])]
-    names = [flat[start:end].strip(f"(){_PUNCTUATION}") for start, end in gaps if not _NUMBERS.search(flat[start:end])]
+    names = [
+        flat[start:end].strip(f"(){_PUNCTUATION}")
+        for start, end in gaps
+        if not _NUMBERS.search(flat[start:end])
+    ]
     if len(chunks) != 1 or not all(_NAME.fullmatch(name) for name in names if name):
         return None
     start, chunk = chunks[0]

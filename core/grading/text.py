@@ -1,9 +1,11 @@
-r"""Read answers in the way that the constant ANSWER selects: "boxed", "text", "number", "auto" or "whole".
+r"""Read answers in the way that the constant ANSWER selects: "boxed", "text", "number", "auto" or
+"whole".
 
-"boxed" reads a text as boxed.py does, or else its last statement, with a doubt. "text" reads the last statement of an
-answer: a sentence such as "The answer is 42.", a line such as "#### 42", or a box. Otherwise it reads a last sentence
-such as "So she has 42 apples", with a doubt. "number" reads the last number. "auto" reads a box, or else as "text"
-does. "whole" reads the thinking and the answer like "boxed" (read_reply)."""
+"boxed" reads a text as boxed.py does, or else its last statement, with a doubt. "text" reads the
+last statement of an answer: a sentence such as "The answer is 42.", a line such as "#### 42", or a
+box. Otherwise it reads a last sentence such as "So she has 42 apples", with a doubt. "number" reads
+the last number. "auto" reads a box, or else as "text" does. "whole" reads the thinking and the
+answer like "boxed" (read_reply)."""
 
 import re
 from collections.abc import Callable
@@ -39,9 +41,11 @@ MOST = 20  # most statements that are read, from the end of a part
 
 # Numbers, times and ratios, and mathematics that _hidden has hidden.
 _NUMBER = re.compile(
-    r"[\ue020-\ue07e]+|(?<![A-Za-z0-9_.,/^:<≤≥])(?<![*×÷+^/<>≤≥] )(?<!\w>)(?<!\\[lg]e )(?<!\\[lg]eq )"
+    r"[\ue020-\ue07e]+|(?<![A-Za-z0-9_.,/^:<≤≥])(?<![*×÷+^/<>≤≥] )(?<!\w>)(?<!\\[lg]e "
+    r")(?<!\\[lg]eq )"
     r"(?:[-−–](?=[\d.$£€¥₹]))?(?:\$ ?|[£€¥₹] ?)?-?"
-    r"(?:(?:\d+:\d+|\d+ : \d+)(?: ?[AaPp]\.?[Mm]\b\.?)?|\\[dt]?frac ?\{\d+\} ?\{\d+\}|\d+ \d+/\d+|\d+/\d+"
+    r"(?:(?:\d+:\d+|\d+ : \d+)(?: ?[AaPp]\.?[Mm]\b\.?)?|\\[dt]?frac ?\{\d+\} ?\{\d+\}|\d+ \d+/\d+"
+    r"|\d+/\d+"
     r"|\d{1,3}(?:(?:,|\{,\})\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
     r"(?![A-Za-z0-9_^]|-[a-z]|[.,]\d|:\d| ?[*×÷+^] ?[\w$]| ?/ ?(?:\d|[a-z]\b)| - \w\b)(?:\\?%)?"
 )
@@ -50,7 +54,8 @@ _WORDED = re.compile(rf"(?i)\b{_ANY}(?:(?:[- ]| and ){_ANY})*\b")
 # Mathematics whose value is neither a number nor a calculation, and relations that state no value.
 _SYMBOLIC = re.compile(r"\\(?!times|cdot|div|%|\$|,)[a-z]+|[\^_(\[{]|\d[a-z]|\b[a-z]\b")
 _RELATION = re.compile(
-    r"[<>≤≥≠≈?]|\\(?:le|ge|ne|lt|gt|equiv|to|approx|ldots|cdots|[Rr]ightarrow|implies|quad)(?![a-z])"
+    r"[<>≤≥≠≈?]|\\(?:le|ge|ne|lt|gt|equiv|to|approx|ldots|cdots|[Rr]ightarrow|implies"
+    r"|quad)(?![a-z])"
 )
 _INEQUALITY = re.compile(r"[^<>=\\]+(?: ?(?:[<>]|\\[lg](?:eq?|t)(?![a-z])) ?[^<>=]+){1,2}")
 _STATES = re.compile(r"(?:\b(?:is|are)\b|:)\s*\Z")
@@ -61,8 +66,8 @@ _EQUALS = re.compile(r"=(?![^{]*\})")  # outside braces
 
 
 def _hidden(span: "re.Match[str]") -> str:
-    """Return the mathematics of a `span`. A value that is an expression, a point or an interval is put into private
-    characters. So it is one word, which no other pattern matches."""
+    """Return the mathematics of a `span`. A value that is an expression, a point or an interval is
+    put into private characters. So it is one word, which no other pattern matches."""
     text = next(group for group in span.groups() if group is not None)
     value = _EQUALS.split(text)[-1]
     left = text.removesuffix(value)
@@ -77,12 +82,15 @@ def _hidden(span: "re.Match[str]") -> str:
 
 
 def _in_one_form(pair: "re.Match[str]") -> str:
-    """Return the first number of a `pair` that says the same twice: 0.25 or 1/4, 30 inches or 2 feet and 6 inches.
-    Only a fraction, a per cent and a decimal may differ by rounding: 100 or 101 are two numbers."""
+    """Return the first number of a `pair` that says the same twice: 0.25 or 1/4, 30 inches or 2
+    feet and 6 inches. Only a fraction, a per cent and a decimal may differ by rounding: 100 or 101
+    are two numbers."""
     number, unit, other, end = pair.groups()
     is_rounded = re.sub("[^/%]", "", number) != re.sub("[^/%]", "", other)
     try:
-        one, two = (Fraction(each.strip("%\\")) / (100 if "%" in each else 1) for each in (number, other))
+        one, two = (
+            Fraction(each.strip("%\\")) / (100 if "%" in each else 1) for each in (number, other)
+        )
     except (ValueError, ZeroDivisionError):
         return pair[0]
     is_same = " and " in end if unit and end else abs(one - two) <= is_rounded * abs(one) / 100
@@ -90,31 +98,43 @@ def _in_one_form(pair: "re.Match[str]") -> str:
 
 
 def _with_equals(comma: "re.Match[str]") -> str:
-    """Return " = " for a `comma` and "or" between an operation or words and a number, as in "half of that, or $20"."""
+    """Return " = " for a `comma` and "or" between an operation or words and a number, as in "half
+    of that, or $20"."""
     clause = re.split(r"[.,;\n]", comma.string[max(0, comma.start() - 100) : comma.start()])[-1]
-    is_result = not re.search(r"\d", clause) or re.search(r"\d.* (?:[-+*/x×÷]|times|plus|minus|\w+ed by) ", clause)
+    is_result = not re.search(r"\d", clause) or re.search(
+        r"\d.* (?:[-+*/x×÷]|times|plus|minus|\w+ed by) ", clause
+    )
     return " = " if is_result else comma[0]
 
 
-# What is removed or replaced before reading: TeX's delimiters and names, Markdown's emphasis, tags, quotation marks.
+# What is removed or replaced before reading: TeX's delimiters and names, Markdown's emphasis, tags,
+# quotation marks.
 _PLAIN: list[tuple[str, str | Callable[["re.Match[str]"], str]]] = [
     (r"\\(?:text|math)\w* ?\{([^{}]*)\}", r"\1"),
     (r"<<[^<>\n]*>>|(?s:```[a-z]+\n.*?```)|\\(?=\*)|<\|(?:begin|end)_of_box\|>", ""),
     (r"(?<!\d)(\d{0,9})(?: ?\*? ?sqrt\(|√\(?)(\d+)\)?", r"\\(\1\\sqrt{\2}\\)"),
     (r"(?<![\w\\])(\d+(?:/\d+)?)π", r"\\(\1\\pi\\)"),
     (r"(?<=[setd=] )([(\[] ?-?[\d./]+(?:, ?-?[\d./]+)+ ?[)\]])(?=\W|\Z)", r"\\(\1\\)"),
-    (r"(\\(?:[dt]?frac ?\{[^{}]*\} ?|sqrt ?)\{[^{}]*\}|\\pi)\s*(?:\\approx|≈)\s*\d*\.\d+", r"\1"),  # in another form
+    # in another form
+    (r"(\\(?:[dt]?frac ?\{[^{}]*\} ?|sqrt ?)\{[^{}]*\}|\\pi)\s*(?:\\approx|≈)\s*\d*\.\d+", r"\1"),
     (
         r"(?s)\\\(((?:(?!\\[()])[^#]){1,300})\\\)|\\\[((?:(?!\\[\[\]])[^#]){1,300})\\\]"
         r"|\$\$([^$#]{1,300})\$\$|(?<![\\$])\$(?! )((?:\\\$|[^$\n])+?)(?<! )\$(?!\d)",
         _hidden,
     ),
     (  # asked for, and no equation: a + b + c = 12, f(1) + f(2) = 5, \\sin 2x = 1
-        r"(?<![\d)] )(?<![\w)])(?:[a-w](?: ?\+ ?[a-w]\b)+|[a-z]\([^()=]+\)(?: ?[-+] ?[a-z]\([^()=]+\))*"
+        r"(?<![\d)] )(?<![\w)])(?:[a-w](?: ?\+ ?[a-w]\b)+"
+        r"|[a-z]\([^()=]+\)(?: ?[-+] ?[a-z]\([^()=]+\))*"
         r"|\\(?:(?:sin|cos|tan) ?\w+|(?:int|sum|prod|lim)_[^=\n]*))(?= ?=)",
         "sum",
     ),
-    (r"\$\$|\\[()\[\]]|[\"“”\u2600-\u27bf\U0001f000-\U0001faff\ufe0f]|</?(?!answer)[a-z]\w{0,9}>", ""),
+    (
+        (
+            r"\$\$|\\[()\[\]]|[\"“”\u2600-\u27bf\U0001f000-\U0001faff\ufe0f]"
+            r"|</?(?!answer)[a-z]\w{0,9}>"
+        ),
+        "",
+    ),
     (r"(?<=\d) per ?cent\b", "%"),
     (r"<([$£€]?-?\d[\d.,]*%?)>", r"\1"),
     (r"\b((?:exceed|increas|decreas)\w*\b[^.\d\n]{0,40}) by (?=[$£€\d])", r"\1 "),
@@ -122,7 +142,10 @@ _PLAIN: list[tuple[str, str | Callable[["re.Match[str]"], str]]] = [
     (r"=\s*\n\s*(?=[$\d])", "= "),
     (r", or (?=[$£€\d])", _with_equals),
     (r"(?<![\d,.])(\d+),(\d\d?)(?= ?(?:[€%]|(?:[ck]?m|k?g)\b|[A-Z][a-z]|euro|lit))", r"\1.\2"),
-    (rf"(?<![\d/.,])(\d+(?:\.\d+)?) ?({'|'.join(_ZEROS)})\b", lambda n: f"{Decimal(n[1]).scaleb(_ZEROS[n[2]]):f}"),
+    (
+        rf"(?<![\d/.,])(\d+(?:\.\d+)?) ?({'|'.join(_ZEROS)})\b",
+        lambda n: f"{Decimal(n[1]).scaleb(_ZEROS[n[2]]):f}",
+    ),
     (r"\bnot \$?\d[\d.,/]*,? (?:but|it is|it['’]s) ", ""),
     (r" ?(?:\\pmod ?\{?\d+\}?|\(mod \d+\))", ""),
     (
@@ -142,18 +165,24 @@ _CHECK = re.compile(
     r"(?:check|verif\w+|explanation|note|step-by-step|why|how(?! (?:many|much|long|far)))\b"
 )
 _RECAP = re.compile(r"(?i)\W*here(?: is|['’]s) (?:a|the|how)\b")
-# An announcement: "#### 42", "Answer 42", "A: 42", or "the answer to the question is 42" and its kind.
+# An announcement: "#### 42", "Answer 42", "A: 42", or "the answer to the question is 42" and its
+# kind.
 _ANSWER = re.compile(
     rf"(?i)(?P<line>{_LINE}(?<=###) ?(?=[^#\w]*\d))|{_LINE}(?:final[ \t]*[:=]|a[ \t]*:"
     rf"|(?:the )?(?:final |correct )?ans(?:wer)?\b\.?(?:[ \t]*[{LINE_ENDS}]|(?= ?[$\d])))"
-    r"|(?<!to )(?<!can )(?:\b(?:answer|ans|correct (?:option|choice)|antwort|réponse|respuesta|resposta|risposta|ответ)"
+    r"|(?<!to )(?<!can )(?:\b(?:answer|ans|correct (?:option|choice)|antwort|réponse|respuesta"
+    r"|resposta|risposta|ответ)"
     r"|答案|答え)\b[ _*]*"
     r"(?:final ?|(?:to|for|of|in|that|I|we|you)\b[^.:=\n]{1,60}?|\([^()\n]{1,40}\))?"
-    r"(?:[:：=]>?|->|→| - |(?P<is>,? ?(?:is|was|equals|ist|est|es|é|è|(?:would|should|will|must) be|comes (?:out )?to"
-    r")\b|[是为は])),?(?: ?(?:equal to|therefore|thus|simply|then|just|exactly|indeed|as follows|now|only|about|around"
+    r"(?:[:：=]>?|->|→| - |(?P<is>,? ?(?:is|was|equals|ist|est|es|é|è|(?:would|should|will|must) be"
+    r"|comes (?:out )?to"
+    r")\b|[是为は])),?(?: ?(?:equal to|therefore|thus|simply|then|just|exactly|indeed|as follows|now"
+    r"|only|about|around"
     r"|roughly|approximately|≈|the number|a total of)(?!\w),?)*[ :]*"
 )
-_PROSE = re.compile(r"(?<![A-Za-z])(?:[A-Za-z]{3,}|is|if|it|so|we|to|of|by|or|at|an|as|be)(?![A-Za-z])")
+_PROSE = re.compile(
+    r"(?<![A-Za-z])(?:[A-Za-z]{3,}|is|if|it|so|we|to|of|by|or|at|an|as|be)(?![A-Za-z])"
+)
 _END = re.compile(rf"[.!?](?=\s|\Z)(?!(?<=[: ][A-E]\.) \$?\d)|[{LINE_ENDS}。]")
 _SENTENCES = re.compile(rf"(?<=[.!?])[_’)]*\s+|[{LINE_ENDS}]+|(?<=。)")
 _OPTION = re.compile(r"\A(?:\([A-Ea-e]\)|[A-Ea-e][.)])\\? ?(?=\S)")  # (B) 42
@@ -161,38 +190,48 @@ _REASON = re.compile(r"[,;] |[,;]?(?: (?=\()| (?:because|since|as|which|where|wh
 _LISTED = re.compile(r"(?:[,;]| and| or| to| of| over| remainder)(?: and| or)? [-$]?\d")
 _BRACKETS = re.compile(r"\([^()]*\)")
 _UNSURE = (
-    r"\b(?:can ?not|unable|impossible|not|no (?:answer|solution|way|pair|value|such)|never|none|neither(?! [a-z]+ nor)"
+    r"\b(?:can ?not|unable|impossible|not|no (?:answer|solution|way|pair|value|such)|never|none"
+    r"|neither(?! [a-z]+ nor)"
     r"|wrong|incorrect|mistake|unclear|unknown|error|undefined)\b|n['’]t\b"
     r"|\?|\b(?:guess|if|whether|unless|suppos\w+|assum\w+|might|(?-i:may)|maybe|perhaps|possibly"
     r"|possible that|could (?:also |well )?be(?= (?:\W?\d|that\b))|anything but|asked to)\b"
 )
-_HEDGED = re.compile(rf"(?i){_UNSURE}|\b(?:or|either|until|given that|and an? (?:half|third|quarter))\b")
+_HEDGED = re.compile(
+    rf"(?i){_UNSURE}|\b(?:or|either|until|given that|and an? (?:half|third|quarter))\b"
+)
 _TASK = "(?:find|add|subtract|multiply|divide|calculate|determine|compute)"
 _PLANNED = re.compile(
-    rf"(?i)\b(?:need|have|must|want|can|should)(?: to)? {_TASK}\b(?!.* (?:get|gives?|us|be|is) \W?\d)"
+    rf"(?i)\b(?:need|have|must|want|can|should)(?: to)? {_TASK}\b(?!.* (?:get|gives?|us|be"
+    rf"|is) \W?\d)"
 )
 _NEGATED = re.compile(  # as in "boys who do not play"
     r"(?:\b(?:who|that|which)(?: \w+)? (?:do|does|did|are|were|have|has|is|will)"
     r"|(?<=[a-z]) (?:will|do|did|would)) ?n[o'’]t "
     r"(?!the\b|an?\b|work|know|think|believe|see|equal|correct|right|enough|divi)[a-z]+"
 )
-_WITHDRAWN = re.compile(r"(?i)\b(?:wait|actually|wrong|incorrect|mistake|sorry|correction|not (?:right|correct))\b")
+_WITHDRAWN = re.compile(
+    r"(?i)\b(?:wait|actually|wrong|incorrect|mistake|sorry|correction|not (?:right|correct))\b"
+)
 _CONCLUDES = re.compile(
-    r"(?i)\b(?:so|thus|therefore|hence|finally|total|final|left|altogether|in all|remain\w*|means)\b"
+    r"(?i)\b(?:so|thus|therefore|hence|finally|total|final|left|altogether|in all|remain\w*"
+    r"|means)\b"
 )
 _SO = re.compile(r"(?i)\W*(?:so|thus|therefore|hence)\b")
 _MAIN = re.compile(  # all that precedes the main clause
-    r"(?i).*\b(?:so|therefore|thus|hence|but|which (?:gives|leaves|means|makes)|(?<=, )(?:giving|leaving))\b"
+    r"(?i).*\b(?:so|therefore|thus|hence|but|which (?:gives|leaves|means|makes)|(?<=, )(?:giving"
+    r"|leaving))\b"
     r"|\A\W*(?:(?:finally|then|and|now)\W*)?"
     r"(?:after|with|when|since|because|as|in|at|for|from|on|during|given|by|out|of)\b[^,]*, "
 )
 _CONDITION = re.compile(  # since each costs $5, ... or: if each costs $5, then ... = $15
     r"(?i)\A\W*(?:(?:so|thus|then|now|and|therefore|hence)\b\W*)?"
     r"(?:if\b(?!.*\b(?:but|had|answer)\b).*, (?:then|(?:that|this|it) means)"
-    r"|(?:since|because|as|given that|when|\w{2,}ing|if(?!.*\b(?:but|would|had|answer)\b))\b[^,]*,) "
+    r"|(?:since|because|as|given that|when|\w{2,}ing|if(?!.*\b(?:but|would|had"
+    r"|answer)\b))\b[^,]*,) "
 )
 _TAIL = re.compile(  # what follows the main clause
-    r"(?i),? (?:(?:which (?!is\b(?!.*\bthan\b)|gives|leaves|means|makes|equals)|when|where|attained|achieved|occurring"
+    r"(?i),? (?:(?:which (?!is\b(?!.*\bthan\b)|gives|leaves|means|makes|equals)|when|where"
+    r"|attained|achieved|occurring"
     r"|(?:at|for) [a-z] ?= ?(?=\d))\b.*"
     r"|(?:after|before|because|since|so that|even though|although)\b[^=]*\Z)|: (?=\().*"
 )
@@ -207,15 +246,19 @@ _THERE = re.compile(  # there are 7 primes less than 100
     r" (?:in|of|on|that|with|which|such|whose|less|between|from|to)\b"
     r"(?!.*(?:=| and \d|, and |\b(?:so|but|if|total)\b)).*"
 )
-_WRITTEN_LAST = re.compile(r"(?is).*(?:\b(?:is|are|equals|equal to|given by|get)\b:?|:)\s+(\S.{0,80}?)[ .,]*")
+_WRITTEN_LAST = re.compile(
+    r"(?is).*(?:\b(?:is|are|equals|equal to|given by|get)\b:?|:)\s+(\S.{0,80}?)[ .,]*"
+)
 _LIST = re.compile(  # x = 2 or x = 3
-    rf"(?:\b(?:are:?|(?:is|at|points?)(?= ?[\ue020-\ue07e]))|(?=\b[a-z] ?=)) ?((?:\b(?P<name>[a-z]) ?= ?)?{_VALUE}"
+    rf"(?:\b(?:are:?|(?:is|at|points?)(?= ?[\ue020-\ue07e]))"
+    rf"|(?=\b[a-z] ?=)) ?((?:\b(?P<name>[a-z]) ?= ?)?{_VALUE}"
     rf"(?:(?:, (?:and |or )?| and | or )(?(name)[a-z] ?= ?){_VALUE})+)(?: in \w+ order)?[ .]*\Z"
 )
-# Words before a number (ending in \Z) or after it, by its role: a result, a total, a number that is known, an operand,
-# and a circumstance of the sentence, such as "in 3 hours".
+# Words before a number (ending in \Z) or after it, by its role: a result, a total, a number that is
+# known, an operand, and a circumstance of the sentence, such as "in 3 hours".
 _RESULT = re.compile(
-    r"(?i)(?:\b(?:is|are|was|were|be|equals?|(?:would|will) have|(?:equal|comes|amounts|adds? up) to|gives?|gets?|makes"
+    r"(?i)(?:\b(?:is|are|was|were|be|equals?|(?:would|will) have|(?:equal|comes|amounts"
+    r"|adds? up) to|gives?|gets?|makes"
     r"|costs?|obtain|find|(?:simplif\w+|reduces?|evaluates?|factors?) (?:in)?to"
     r"|(?:simplif\w+|factor\w*|writ\w+|express\w*) as)|[=:≈])"
     r"(?: (?:now|only|just|exactly|about|approximately|therefore|thus|still))* ?\Z"
@@ -223,43 +266,68 @@ _RESULT = re.compile(
 _TOTAL = re.compile(r"(?i)\btotal\b[^,;\d]*\Z")
 _LEFT = re.compile(r"(?i)[^,;\d]{0,30}? (?:left|remaining|in total|in all|altogether|total)\b")
 _KNOWN = re.compile(
-    r"(?i)\b(?:the|these|those|all|each|every|both|last|first|other|steps?|equation|question|part|problem|day|figure"
+    r"(?i)\b(?:the|these|those|all|each|every|both|last|first|other|steps?|equation|question|part"
+    r"|problem|day|figure"
     r"|line|case|number|example|(?:out|\d+) of) ?\Z"
 )
 _OPERAND = re.compile(
-    r"(?i)\b(?:by|than|plus|minus|times|from|as|least|most|over|under|twice|double|triple|half(?: of)?"
-    r"|(?:root|square|cube) of|(?<!needs to )(?:add|subtract|divid|multipl)\w*|check|try|test|consider)"
+    r"(?i)\b(?:by|than|plus|minus|times|from|as|least|most|over|under|twice|double|triple"
+    r"|half(?: of)?"
+    r"|(?:root|square|cube) of|(?<!needs to )(?:add|subtract|divid|multipl)\w*|check|try|test"
+    r"|consider)"
     r"(?: it| them| this| that)?(?: by)? ?\Z"
 )
 _COMPARED = re.compile(
-    r"(?i) (?:\w+ )?(?:more|fewer|less|times|older|younger)\b[^,;]*\b(?:than|as)\b|[^,;]{0,20} to make\b"
+    r"(?i) (?:\w+ )?(?:more|fewer|less|times|older|younger)\b[^,;]*\b(?:than|as)\b"
+    r"|[^,;]{0,20} to make\b"
     r"| (?:decimal|significant|steps|times(?! ?[.,]?\s*\Z)|plus|minus|divided|multiplied)\b"
 )
-_CIRCUMSTANCE = re.compile(r"(?i)\b(?:in|for|after|at|of|with|on|to|within|among|per|during|its|his|her|their) ?\Z")
+_CIRCUMSTANCE = re.compile(
+    r"(?i)\b(?:in|for|after|at|of|with|on|to|within|among|per|during|its|his|her|their) ?\Z"
+)
 _EQUATION = re.compile(  # has an unknown
     r"\d(?! [mghsLl]\b) ?[a-hj-zA-Z]\b(?! ?\$?\d)|\d ?\([a-hj-zA-Z]\b"
     r"|(?<![\w'’])[a-hj-zA-Z] ?[-+*/^]|[-+*/^] ?[a-hj-zA-Z]\b"
 )
 _TWO_NAMES = re.compile(r"\b([a-z]) ?=.*\b(?!\1)[a-z] ?=[^=]*\Z")  # x = 18 and y = 5
-_ITEM = re.compile(r"[-•]? ?(?:[^:=\d]{1,40}[:=] *[^\s\d]?\d[^=+×*/]*|\$?\d[\d.,]* [a-z][^=+×*/\d]*)")  # Tom: 7
-_UNIT = re.compile(r" ?(?:(?:square|cubic) )?[A-Za-z]+(?:/[A-Za-z]+| per [a-z]+)?(?:\^\{?[23]\}?|[²³])?")
+# Tom: 7
+_ITEM = re.compile(
+    r"[-•]? ?(?:[^:=\d]{1,40}[:=] *[^\s\d]?\d[^=+×*/]*|\$?\d[\d.,]* [a-z][^=+×*/\d]*)"
+)
+_UNIT = re.compile(
+    r" ?(?:(?:square|cubic) )?[A-Za-z]+(?:/[A-Za-z]+| per [a-z]+)?(?:\^\{?[23]\}?|[²³])?"
+)
 _CLOSING = re.compile(
-    r"(?i)\W*(?:(?:would|do|did|does) (?:you|this|that)\b|want (?:me|to)\b|let me know|(?:I )?hope\b|feel free|if you\b"
-    r"|shall (?:I|we)\b|can I\b|is there\b|please\b|good (?:luck|job)|great\b|note\b|where\b|remember\b)"
+    r"(?i)\W*(?:(?:would|do|did|does) (?:you|this|that)\b|want (?:me|to)\b|let me know"
+    r"|(?:I )?hope\b|feel free|if you\b"
+    r"|shall (?:I|we)\b|can I\b|is there\b|please\b|good (?:luck|job)|great\b|note\b|where\b"
+    r"|remember\b)"
 )
 _UNSOLVED = re.compile(r"(?i)\b(?:has|have|is|are) no (?:real |integer )?solutions?[ .]*\Z")
 _GIVEN_UP = re.compile(
-    r"(?i)\b(?:enough information|(?:can(?:not|['’]t| ?not)|unable to|(?:im|not )possible to) (?:be )?(?:determin"
-    r"|answer|solv|say|tell|help)\w*|(?:I['’]m|I am) (?:not sure|sorry)|don['’]t know|depends on|no (?:\w+ )?way)"
+    r"(?i)\b(?:enough information|(?:can(?:not|['’]t| ?not)|unable to|(?:im"
+    r"|not )possible to) (?:be )?(?:determin"
+    r"|answer|solv|say|tell|help)\w*|(?:I['’]m|I am) (?:not sure|sorry)|don['’]t know|depends on"
+    r"|no (?:\w+ )?way)"
 )
-# Words after a number that make it unclear. Other words of CHANGING may begin the rest of a sentence.
+# Words after a number that make it unclear. Other words of CHANGING may begin the rest of a
+# sentence.
 _SPOILED = CHANGING - {
-    *re.findall(r"\w+", "to in over by is are was were has have for and that which it should can this so fewer less")
+    *re.findall(
+        r"\w+",
+        (
+            "to in over by is are was were has have for and that which it should can this so fewer "
+            "less"
+        ),
+    )
 }
 
 
-def read(text: str, way: str = BOXED, answer_type: str = "integer", truncated: bool = False) -> Extraction:
-    """Read the answer of `text` in one of WAYS. The other arguments are the arguments of boxed.extract."""
+def read(
+    text: str, way: str = BOXED, answer_type: str = "integer", truncated: bool = False
+) -> Extraction:
+    """Read the answer of `text` in one of WAYS. The other arguments are the arguments of
+    boxed.extract."""
     text = restored(text)
     if way == WHOLE:  # as in RSA's code: the last box of the whole output
         return _boxed(text, BOXED, answer_type, truncated)
@@ -287,14 +355,15 @@ def read(text: str, way: str = BOXED, answer_type: str = "integer", truncated: b
 
 
 def read_reply(problem: Problem, reply: Completion, text: str | None = None) -> Extraction:
-    """Read the answer of a `reply`, or of its `text` before a forced answer or wait, as the problem's `way` says.
-    The way "whole" also reads the thinking."""
+    """Read the answer of a `reply`, or of its `text` before a forced answer or wait, as the
+    problem's `way` says. The way "whole" also reads the thinking."""
     text = text_read(reply, reply.text if text is None else text, problem.way)
     return read(text, problem.way, problem.answer_type, reply.truncated)
 
 
 def text_read(reply: Completion, text: str, way: str) -> str:
-    """Return the text that is read for a `text` of the `reply`. Only the way "whole" adds the thinking."""
+    """Return the text that is read for a `text` of the `reply`. Only the way "whole" adds the
+    thinking."""
     return f"{reply.thinking}\n\n{text}" if way == WHOLE else text
 
 
@@ -331,7 +400,9 @@ def _with_later_answer(found: Extraction, text: str, answer_type: str) -> Extrac
     if not NUMBER.fullmatch(found.answer) and text[start:end] in later:
         return found
     answers, _ = _announced(_plain(later), answer_type, False)
-    later_ones = [answer for answer in answers[-1:] if re.search(r"\d", answer) and not is_prose(answer)]
+    later_ones = [
+        answer for answer in answers[-1:] if re.search(r"\d", answer) and not is_prose(answer)
+    ]
     others = others_of(later_ones, found.answer, answer_type)
     return replace(found, doubt="several", others=tuple(filter(None, others))) if others else found
 
@@ -369,8 +440,9 @@ def _last_number(text: str, answer_type: str, truncated: bool) -> tuple[list[str
 
 
 def _stated(text: str, answer_type: str, truncated: bool) -> tuple[list[str], str | None]:
-    """Return the answers of the first part of `text` that has one, the last answer last. A doubt means that a sentence
-    only implies the answer. A part ends if the model begins another problem or turn."""
+    """Return the answers of the first part of `text` that has one, the last answer last. A doubt
+    means that a sentence only implies the answer. A part ends if the model begins another problem
+    or turn."""
     parts = [_plain(part.text) for part in parts_of(text)]
     for index, part in enumerate(parts):
         is_last = index == len(parts) - 1
@@ -378,7 +450,11 @@ def _stated(text: str, answer_type: str, truncated: bool) -> tuple[list[str], st
         if answers:
             return answers, None
         last = _SENTENCES.split(rest.strip())[-1]
-        concludes = _CONCLUDES.search(rest) or "=" in rest or (last and _picked(last, "", answer_type, True))
+        concludes = (
+            _CONCLUDES.search(rest)
+            or "=" in rest
+            or (last and _picked(last, "", answer_type, True))
+        )
         is_ended = not truncated if is_last else concludes
         if is_ended and (implied := _implied(rest, answer_type)):
             return [implied], "implied"
@@ -386,7 +462,8 @@ def _stated(text: str, answer_type: str, truncated: bool) -> tuple[list[str], st
 
 
 def _announced(text: str, answer_type: str, truncated: bool) -> tuple[list[str], str]:
-    """Return the answers that sentences of `text` announce, and the text that may imply one if the list is empty."""
+    """Return the answers that sentences of `text` announce, and the text that may imply one if the
+    list is empty."""
     answers, rest = list[str](), text
     for one in list(_ANSWER.finditer(text))[-MOST:]:
         start = one.end() + len(text[one.end() :]) - len(text[one.end() :].lstrip())
@@ -395,7 +472,12 @@ def _announced(text: str, answer_type: str, truncated: bool) -> tuple[list[str],
         value = value[: value.rindex("}")] if value.count("}") > value.count("{") else value
         before = _SENTENCES.split(text[max(0, one.start() - 200) : one.start()])[-1]
         is_open = truncated and not text[end.start() if end else len(text) :].strip(" .!?*_`\n")
-        if is_open or says_nothing(value) or _HEDGED.search(re.split("[,;]", before)[-1]) or (end and end[0] == "?"):
+        if (
+            is_open
+            or says_nothing(value)
+            or _HEDGED.search(re.split("[,;]", before)[-1])
+            or (end and end[0] == "?")
+        ):
             continue
         if answers and re.search(r"(?i)\bif\b", before) and "would" in one[0]:  # another case
             continue
@@ -410,12 +492,15 @@ def _announced(text: str, answer_type: str, truncated: bool) -> tuple[list[str],
         else:
             continue
         rest = rest if is_list else text[end.end() :] if end else ""
-    is_withdrawn = any(_WITHDRAWN.search(each) and " other " not in each for each in _SENTENCES.split(rest))
+    is_withdrawn = any(
+        _WITHDRAWN.search(each) and " other " not in each for each in _SENTENCES.split(rest)
+    )
     return ([], rest) if is_withdrawn else (answers, rest)
 
 
 def _value(value: str, earlier: str, answer_type: str, is_strict: bool) -> str:
-    """Return the answer in the `value` of a statement, or "" if it is unclear. See _picked for `is_strict`."""
+    """Return the answer in the `value` of a statement, or "" if it is unclear. See _picked for
+    `is_strict`."""
     value = _in_digits(_OPTION.sub("", value))
     if re.search(r"[-+*/=×÷^(]\s*\Z", value):
         return ""
@@ -434,7 +519,8 @@ def _value(value: str, earlier: str, answer_type: str, is_strict: bool) -> str:
 
 
 def _implied(text: str, answer_type: str) -> str:
-    """Return the answer that the last sentence with a number implies. Later sentences must not withdraw it."""
+    """Return the answer that the last sentence with a number implies. Later sentences must not
+    withdraw it."""
     sentences = [each for each in _SENTENCES.split(text) if re.search(r"\w|[\ue020-\ue07e]", each)]
     while len(sentences) > 1 and _CLOSING.match(sentences[-1]):
         sentences.pop()
@@ -442,13 +528,17 @@ def _implied(text: str, answer_type: str) -> str:
         return ""
     for i, sentence in enumerate(sentences[1:], 1):
         is_after = _CONCLUDES.search(sentences[i - 1])
-        is_check = _CHECK.match(sentence) and ((i == 1 and "To " not in sentences[0]) or ":" in sentence or is_after)
+        is_check = _CHECK.match(sentence) and (
+            (i == 1 and "To " not in sentences[0]) or ":" in sentence or is_after
+        )
         is_remark = is_check or (is_after and _RECAP.match(sentence))
         if is_remark and _picked(sentences[i - 1], "\n".join(sentences[: i - 1]), answer_type):
             sentences = sentences[:i]
             break
     items = [sentence for sentence in sentences[-2:] if _ITEM.fullmatch(sentence.rstrip(" ."))]
-    if len({re.sub(r"[\W\d]", "", each.lower()) for each in items}) == 2 and not _CONCLUDES.search(items[1]):
+    if len({re.sub(r"[\W\d]", "", each.lower()) for each in items}) == 2 and not _CONCLUDES.search(
+        items[1]
+    ):
         return ""
     frames = [re.sub(r"\A\W*\w+|\d[\d.,]*", "", sentence) for sentence in sentences[-2:]]
     is_repeated = len({*frames}) < len(frames)  # as in "Tom has 7 cards. Mary has 42 cards."
@@ -461,13 +551,22 @@ def _implied(text: str, answer_type: str) -> str:
     for i, sentence in reversed(list(enumerate(sentences))):
         if _CONCLUDES.search(sentence) or i == len(sentences) - 1:
             sentence = _in_digits(sentence)
-        if "?" in sentence or (sentence.lstrip().startswith("|") and not _TOTAL.search(sentence.partition("|")[2])):
+        if "?" in sentence or (
+            sentence.lstrip().startswith("|") and not _TOTAL.search(sentence.partition("|")[2])
+        ):
             return ""
         if _NUMBER.search(sentence) or re.search(r"\d", sentence):
             picked = _picked(sentence, "\n".join(sentences[:i]), answer_type)
-            if picked or "=" in sentence or _CONCLUDES.search(sentence) or not _SO.match(sentences[i - 1]):
+            if (
+                picked
+                or "=" in sentence
+                or _CONCLUDES.search(sentence)
+                or not _SO.match(sentences[i - 1])
+            ):
                 return picked
-        if any(each.search(sentence) for each in (_HEDGED, _PLANNED)) or re.match(rf"(?i)\W*{_TASK}\b", sentence):
+        if any(each.search(sentence) for each in (_HEDGED, _PLANNED)) or re.match(
+            rf"(?i)\W*{_TASK}\b", sentence
+        ):
             return ""
     return ""
 
@@ -477,12 +576,17 @@ def _written_last(text: str, answer_type: str) -> str:
     written = _WRITTEN_LAST.fullmatch(text)
     value = _EQUALS.split(written[1])[-1].strip() if written else ""
     is_open = re.search(r"[A-Za-z]", value) and re.search(r"[\w)] ?[-+*] ?[\w(\\]", value)
-    return _read(value, answer_type) if is_open and not _is_prose(value) and not _RELATION.search(value) else ""
+    return (
+        _read(value, answer_type)
+        if is_open and not _is_prose(value) and not _RELATION.search(value)
+        else ""
+    )
 
 
 def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = False) -> str:
-    """Return the number with its unit that a sentence implies, or "" if it is unclear which number this is. `earlier`
-    is the text before the sentence. If `is_strict` is set, the number must follow a word such as "is" or a sign "="."""
+    """Return the number with its unit that a sentence implies, or "" if it is unclear which number
+    this is. `earlier` is the text before the sentence. If `is_strict` is set, the number must
+    follow a word such as "is" or a sign "="."""
     concludes = _CONCLUDES.search(sentence)
     if len(sentence) > MAX_ANSWER_CHARS or ("If " in sentence and "If " in earlier):
         return ""
@@ -490,7 +594,9 @@ def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = Fal
     if listed := _LIST.search(_without(sentence, _TAIL)):
         names = re.findall(r"\b([a-z]) ?=", listed[1])
         values = ", ".join(_read(one[0], answer_type) for one in _NUMBER.finditer(listed[1]))
-        if len({*names}) < 2 or (names == sorted({*names}) and re.search(r"\bsol(?:ution|ve)|\bsystem", sentence)):
+        if len({*names}) < 2 or (
+            names == sorted({*names}) and re.search(r"\bsol(?:ution|ve)|\bsystem", sentence)
+        ):
             return values if len({*names}) < 2 else f"({values})"
     is_unsure = re.search(f"(?i){_UNSURE}", _NEGATED.sub("", sentence))
     main = _without(sentence, *([] if is_unsure else [_CLAIM]), _CONDITION, _TAIL)
@@ -512,43 +618,74 @@ def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = Fal
     again = [one for one in free if computed and _one([computed, one])]
     if not again and _PLANNED.search(claim):
         return ""
-    operands = {one for one in free if one not in [*results, *again] and _OPERAND.search(before_of[one])}
-    free = [one for one in free if one not in operands or (one[0][-1] == "%" and len(before_of) == 1)]
+    operands = {
+        one for one in free if one not in [*results, *again] and _OPERAND.search(before_of[one])
+    }
+    free = [
+        one for one in free if one not in operands or (one[0][-1] == "%" and len(before_of) == 1)
+    ]
     is_result = len(before_of) == 1 or sentence.startswith("= ")
-    free = [one for one in free if is_result or one in again or not _COMPARED.match(sentence, one.end())]
-    results = [one for one in results if one in free][: 1 if re.match("=(?!.* is )", sentence) else None]
-    if re.search(r"(?<!\^)(?<!\^\{)\d(?!-[a-z])", _NUMBER.sub("", sentence[results[-1].start() if results else 0 :])):
+    free = [
+        one for one in free if is_result or one in again or not _COMPARED.match(sentence, one.end())
+    ]
+    results = [one for one in results if one in free][
+        : 1 if re.match("=(?!.* is )", sentence) else None
+    ]
+    if re.search(
+        r"(?<!\^)(?<!\^\{)\d(?!-[a-z])",
+        _NUMBER.sub("", sentence[results[-1].start() if results else 0 :]),
+    ):
         return ""
     chosen = (None if is_strict or {*results} - {*numbers} else _one(numbers)) or _one(results)
-    if len(results) > 1 and not sentence[results[-1].end() :].strip(" .") and " and " not in sentence:
+    if (
+        len(results) > 1
+        and not sentence[results[-1].end() :].strip(" .")
+        and " and " not in sentence
+    ):
         chosen = results[-1]
     if not chosen and set(numbers) <= set(free):
-        chosen = _one(again) or _one([one for one in free if concludes and not _CIRCUMSTANCE.search(before_of[one])])
-    gaps = [(pair, sentence[pair[0].end() : pair[1].start()]) for pair in pairwise(numbers) if not _one([*pair])]
+        chosen = _one(again) or _one(
+            [one for one in free if concludes and not _CIRCUMSTANCE.search(before_of[one])]
+        )
+    gaps = [
+        (pair, sentence[pair[0].end() : pair[1].start()])
+        for pair in pairwise(numbers)
+        if not _one([*pair])
+    ]
     if any(chosen in pair and " and " in gap for pair, gap in gaps):
         chosen = None
-    if not chosen and not any(gap.endswith(" and ") for _, gap in gaps):  # 12 boys and 8 girls are left
-        chosen = _one([o for o in free if _TOTAL.search(before_of[o]) or _LEFT.match(sentence, o.end())])
+    # 12 boys and 8 girls are left
+    if not chosen and not any(gap.endswith(" and ") for _, gap in gaps):
+        chosen = _one(
+            [o for o in free if _TOTAL.search(before_of[o]) or _LEFT.match(sentence, o.end())]
+        )
     behind = sentence[chosen.end() :] if chosen else ""
     word = re.match(r"\W*(\w*)", "" if behind.strip(" .") == "times" else behind)
     if chosen not in free or _LISTED.match(behind) or (word and word[1].lower() in _SPOILED):
         return ""
     unit = _UNIT.match(behind)
-    return _quantity(chosen[0], unit[0] if unit else "", answer_type) or _read(chosen[0], answer_type)
+    return _quantity(chosen[0], unit[0] if unit else "", answer_type) or _read(
+        chosen[0], answer_type
+    )
 
 
 def _read(value: str, answer_type: str) -> str:
-    """Return the cleaned answer of `value`, in which mathematics may be hidden, or "" if it is unreadable."""
+    """Return the cleaned answer of `value`, in which mathematics may be hidden, or "" if it is
+    unreadable."""
     return read_value(value.translate(_SHOWN), answer_type) or ""
 
 
 def _is_open(value: str) -> bool:
     """Return whether hidden mathematics begins `value` and has a variable."""
-    return value.strip()[:1] > "\ue000" and bool(re.search(r"(?<![\\a-z])[a-z]", value.translate(_SHOWN)))
+    return value.strip()[:1] > "\ue000" and bool(
+        re.search(r"(?<![\\a-z])[a-z]", value.translate(_SHOWN))
+    )
 
 
 def _is_prose(answer: str) -> bool:
-    words = re.sub(r"\\[A-Za-z]+ ?(?:\{[^{}\\]*\})?|\b(?:sin|cos|tan|log|sqrt|gcd|lcm|mod)\b", " ", answer)
+    words = re.sub(
+        r"\\[A-Za-z]+ ?(?:\{[^{}\\]*\})?|\b(?:sin|cos|tan|log|sqrt|gcd|lcm|mod)\b", " ", answer
+    )
     return bool(_PROSE.search(words)) and answer.lower() not in NOTHING
 
 
@@ -562,7 +699,11 @@ def _without(sentence: str, *patterns: "re.Pattern[str]") -> str:
 
 def _one(numbers: list["re.Match[str]"]) -> "re.Match[str] | None":
     """Return the last of `numbers` if they are all equal, else None."""
-    return numbers[-1] if len({number[0].strip("$ ").replace(",", "") for number in numbers}) == 1 else None
+    return (
+        numbers[-1]
+        if len({number[0].strip("$ ").replace(",", "") for number in numbers}) == 1
+        else None
+    )
 
 
 def _quantity(number: str, unit: str, answer_type: str) -> str:
@@ -573,7 +714,13 @@ def _quantity(number: str, unit: str, answer_type: str) -> str:
     power = (name[2] or "").translate({ord("²"): "^2", ord("³"): "^3"})
     if unit_of(name[1].strip(), power, number == "1") is None:
         return ""
-    return read_value(rf"{number}\text{{ {name[1].strip()}}}{power}" if name[1].strip() else number, answer_type) or ""
+    return (
+        read_value(
+            rf"{number}\text{{ {name[1].strip()}}}{power}" if name[1].strip() else number,
+            answer_type,
+        )
+        or ""
+    )
 
 
 def _in_digits(text: str) -> str:

@@ -4,5 +4,12 @@ from core.types import Ask, Grade, Graded, Population, Problem
 
 
 async def ungraded(problem: Problem, population: Population, ask: Ask) -> Graded:
-    """Return grades without a value, and no score. A proof that was cut off has the doubt "truncated"."""
-    return Graded([Grade(None, doubt="truncated" if each.completion.truncated else None) for each in population], None)
+    """Return grades without a value, and no score. A proof that was cut off has the doubt
+    "truncated"."""
+    return Graded(
+        [
+            Grade(None, doubt="truncated" if each.completion.truncated else None)
+            for each in population
+        ],
+        None,
+    )

@@ -1,4 +1,5 @@
-"""Read the words after a number: units of measure, words that change the number, and nouns that are counted."""
+"""Read the words after a number: units of measure, words that change the number, and nouns that are
+counted."""
 
 import re
 from dataclasses import dataclass
@@ -10,58 +11,68 @@ from itertools import takewhile
 UNITS = {
     word: names.split()[0]
     for names in (
-        "mm millimeter millimetre|cm centimeter centimetre|dm decimeter decimetre|m meter metre|km kilometer"
-        " kilometre|in inch inches|ft foot feet|yd yard|mi mile|mg milligram|g gram|kg kilogram|pound lb|"
-        " oz ounce|t ton tonne|ms millisecond|s sec second|minute min|h hr hour|d day|week|month|yr year"
-        "|mL ml milliliter millilitre|cL cl centiliter centilitre|L l liter litre|gal gallon|dollar USD|cent|euro|yen"
-        "|rupee|mi/h mph|km/h kph kmph|N newton|J joule|W watt|V volt|Hz hertz|K kelvin|rad radian|deg degree"
+        "mm millimeter millimetre|cm centimeter centimetre|dm decimeter decimetre|m meter "
+        "metre|km kilometer kilometre|in inch inches|ft foot feet|yd yard|mi mile|mg milligram|g "
+        "gram|kg kilogram|pound lb| oz ounce|t ton tonne|ms millisecond|s sec second|minute min|h "
+        "hr hour|d day|week|month|yr year|mL ml milliliter millilitre|cL cl centiliter "
+        "centilitre|L l liter litre|gal gallon|dollar USD|cent|euro|yen|rupee|mi/h mph|km/h kph "
+        "kmph|N newton|J joule|W watt|V volt|Hz hertz|K kelvin|rad radian|deg degree"
     ).split("|")
     for word in names.split()
 }
-# The size of each unit in a basic unit. Only exact sizes are listed: a month has no exact number of days, and
-# there are several tons.
+# The size of each unit in a basic unit. Only exact sizes are listed: a month has no exact number of
+# days, and there are several tons.
 _SIZES = {
     name: (Fraction(size), basic)
     for name, size, basic in (
         row.split()
         for row in (
-            "mm 1/1000 m|cm 1/100 m|dm 1/10 m|m 1 m|km 1000 m|in 127/5000 m|ft 381/1250 m|yd 1143/1250 m"
-            "|mi 201168/125 m|mg 1/1000000 kg|g 1/1000 kg|kg 1 kg|pound 45359237/100000000 kg"
-            "|oz 45359237/1600000000 kg|ms 1/1000 s|s 1 s|minute 60 s|h 3600 s|d 86400 s|week 604800 s"
-            "|month 1 month|yr 12 month|mL 1/1000000 m^3|cL 1/100000 m^3|L 1/1000 m^3"
-            "|gal 473176473/125000000000 m^3|cent 1/100 dollar|dollar 1 dollar|euro 1 euro|yen 1 yen|rupee 1 rupee"
+            "mm 1/1000 m|cm 1/100 m|dm 1/10 m|m 1 m|km 1000 m|in 127/5000 m|ft 381/1250 m|yd "
+            "1143/1250 m|mi 201168/125 m|mg 1/1000000 kg|g 1/1000 kg|kg 1 kg|pound "
+            "45359237/100000000 kg|oz 45359237/1600000000 kg|ms 1/1000 s|s 1 s|minute 60 s|h 3600 "
+            "s|d 86400 s|week 604800 s|month 1 month|yr 12 month|mL 1/1000000 m^3|cL 1/100000 "
+            "m^3|L 1/1000 m^3|gal 473176473/125000000000 m^3|cent 1/100 dollar|dollar 1 "
+            "dollar|euro 1 euro|yen 1 yen|rupee 1 rupee"
         ).split("|")
     )
 }
 _FACTOR = re.compile(r"([A-Za-z]+)(?:\^([23]))?")
 _POWERS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
-# Words that change the number or withdraw it: 5 thousand, 5 or more, 5 modulo 7, about 5, 5 is wrong.
+# Words that change the number or withdraw it: 5 thousand, 5 or more, 5 modulo 7, about 5, 5 is
+# wrong.
 CHANGING = frozenset(
-    "or and not to by in if when unless for mod modulo base over plus minus times point pi factorial squared cubed"
-    " less fewer least most otherwise out percent above below under increase decrease loss negative negatives half"
-    " halves third thirds quarter quarters fifth fifths sixth sixths seventh sevenths eighth eighths ninth ninths tenth"
-    " tenths hundredth hundredths thousandth thousandths millionth millionths tens couple couples pair pairs score"
-    " scores dozen dozens hundred hundreds thousand thousands lakh lakhs million millions crore crores billion billions"
-    " trillion trillions that which it about approximately approx roughly nearly almost around no never"
-    " without except is are was were be has have does can may must should would could seems looks works fails always"
-    " perhaps sometimes this thus yes wrong incorrect false".split()
+    "or and not to by in if when unless for mod modulo base over plus minus times point "
+    "pi factorial squared cubed less fewer least most otherwise out percent above below "
+    "under increase decrease loss negative negatives half halves third thirds quarter "
+    "quarters fifth fifths sixth sixths seventh sevenths eighth eighths ninth ninths "
+    "tenth tenths hundredth hundredths thousandth thousandths millionth millionths tens "
+    "couple couples pair pairs score scores dozen dozens hundred hundreds thousand "
+    "thousands lakh lakhs million millions crore crores billion billions trillion "
+    "trillions that which it about approximately approx roughly nearly almost around no "
+    "never without except is are was were be has have does can may must should would "
+    "could seems looks works fails always perhaps sometimes this thus yes wrong incorrect "
+    "false".split()
 )
 # Words that do not change the number: 5 units, 5 altogether.
 _EMPTY = frozenset("unit units exactly precisely total altogether each apiece".split())
 # Words that may follow a number without a noun: 5 left.
 _TAIL = frozenset("left remaining away old ago sold more".split())
-_PLURALS = frozenset("people children men women mice geese teeth dice fish sheep deer pence yen".split())
+_PLURALS = frozenset(
+    "people children men women mice geese teeth dice fish sheep deer pence yen".split()
+)
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A number's unit: `measured` ("cm^2", "km/h"), words of `counted` things ("boy"), both (kg of rice) or neither."""
+    """A number's unit: `measured` ("cm^2", "km/h"), words of `counted` things ("boy"), both (kg of
+    rice) or neither."""
 
     measured: str = ""
     counted: frozenset[str] = frozenset()
 
     def agrees(self, other: "Unit") -> bool:
-        """Return whether numbers with these two units can be equal. One unit may be missing, or lack some words."""
+        """Return whether numbers with these two units can be equal. One unit may be missing, or
+        lack some words."""
         agree = self.counted <= other.counted or other.counted <= self.counted
         return NO_UNIT in (self, other) or (agree and self.measured == other.measured)
 
@@ -84,7 +95,8 @@ Powers = tuple[tuple[str, int], ...]  # of basic units: ("m", 1), ("s", -1)
 
 @lru_cache(maxsize=1024)
 def size_of(measured: str) -> tuple[Fraction, Powers] | None:
-    """Return the size of a unit such as "km/h" in powers of basic units, or None if it is unknown."""
+    """Return the size of a unit such as "km/h" in powers of basic units, or None if it is
+    unknown."""
     total = Fraction(1)
     powers: dict[str, int] = {}
     for place, factor in enumerate(measured.split("/")):
@@ -101,8 +113,8 @@ def size_of(measured: str) -> tuple[Fraction, Powers] | None:
 
 @lru_cache(maxsize=256)
 def sizes_like(measured: str) -> tuple[Fraction, ...]:
-    """Return the ratios of a unit to all units for the same quantity: 60 and 1/24, among others, for an
-    hour. Returns no ratios if its size is unknown."""
+    """Return the ratios of a unit to all units for the same quantity: 60 and 1/24, among others,
+    for an hour. Returns no ratios if its size is unknown."""
     size = size_of(measured)
     if size is None:
         return ()
@@ -152,8 +164,9 @@ def _known(word: str) -> str | None:
 
 
 def unit_of(words: str, power: str = "", is_one: bool = False) -> Unit | None:
-    """Return the unit that `words` name, with an optional `power` such as ^2. Returns None if the words change the
-    number (5 thousand, 7 wrong) or have digits. Nouns must be plural (7 boys) unless the number is one (`is_one`)."""
+    """Return the unit that `words` name, with an optional `power` such as ^2. Returns None if the
+    words change the number (5 thousand, 7 wrong) or have digits. Nouns must be plural (7 boys)
+    unless the number is one (`is_one`)."""
     if re.search(r"(?<!\^)(?<!\^\{)[0-9]", words):
         return None
     words = re.sub(r" in (?:total|all) *\Z", "", words)
@@ -187,8 +200,13 @@ def unit_of(words: str, power: str = "", is_one: bool = False) -> Unit | None:
 
 
 def _counted(parts: list[str], is_one: bool) -> Unit | None:
-    """Return the unit of counted things, or None without a noun before "per" or "of", or if words change the number."""
-    words = [word.lower() for word in parts if word[0] != "^" and word.lower() not in _EMPTY | _POWERS.keys()]
+    """Return the unit of counted things, or None without a noun before "per" or "of", or if words
+    change the number."""
+    words = [
+        word.lower()
+        for word in parts
+        if word[0] != "^" and word.lower() not in _EMPTY | _POWERS.keys()
+    ]
     if not CHANGING.isdisjoint(words):
         return None
     if not words:

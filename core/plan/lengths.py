@@ -15,18 +15,21 @@ from core.base.files import amount
 from core.results import read
 from core.results.model import Head, MemberResult, ProblemResult
 
-# Assumptions until a run measures the lengths, because no lengths of QED-Nano on AIME are published. Reasoning models
-# have roughly log-normal lengths. With this median, a solution has 7.6k tokens on average under a cap of 16,384. The
-# 1,440 completions of 02_rsa_basic then have 11M tokens, as in the project's first estimate for an RTX 4090.
+# Assumptions until a run measures the lengths, because no lengths of QED-Nano on AIME are
+# published. Reasoning models have roughly log-normal lengths. With this median, a solution has 7.6k
+# tokens on average under a cap of 16,384. The 1,440 completions of 02_rsa_basic then have 11M
+# tokens, as in the project's first estimate for an RTX 4090.
 MEDIAN_TOKENS = 6400  # tokens of a solution with its thinking
 VERIFY_MEDIAN_TOKENS = 3000  # tokens of a verification
 SPREAD = 0.8  # standard deviation of a length's logarithm
 PROMPT_TOKENS = 200  # tokens of a statement with instructions
 ANSWER_TOKENS = 700  # tokens of a solution after its thinking, which aggregation reads
-FORCED_TOKENS = 64  # tokens of an answer that is forced at the cap (or ANSWER_TOKENS, if it is lower)
+# tokens of an answer that is forced at the cap (or ANSWER_TOKENS, if it is lower)
+FORCED_TOKENS = 64
 SAMPLE = 400  # points that represent a distribution
 FEWEST = 8  # least number of measured completions that replaces an assumption
-FOREIGN = (UserError, KeyError, ValueError)  # errors for a file of another program, or without a cap
+# errors for a file of another program, or without a cap
+FOREIGN = (UserError, KeyError, ValueError)
 
 Sample = NDArray[np.float64]
 
@@ -39,9 +42,9 @@ def log_normal(median: float) -> Sample:
 
 @dataclass(frozen=True)
 class Lengths:
-    """Lengths of completions and prompts in tokens. `solutions[t]` is a sample for step t. The last sample is also for
-    all later steps. `speed` is the minimum and the maximum over the steps of the mean seconds per completion token, or
-    None if it was not measured."""
+    """Lengths of completions and prompts in tokens. `solutions[t]` is a sample for step t. The last
+    sample is also for all later steps. `speed` is the minimum and the maximum over the steps of the
+    mean seconds per completion token, or None if it was not measured."""
 
     solutions: tuple[Sample, ...]
     verifications: Sample
@@ -55,14 +58,20 @@ ASSUMED = Lengths((log_normal(MEDIAN_TOKENS),), log_normal(VERIFY_MEDIAN_TOKENS)
 
 
 def measured(folder: Path, model: str, *names: str) -> Lengths | None:
-    """Return the lengths in one results file of `model`, or None without a usable file. Files of an earlier name in
-    `names` (OUT or an experiment) come first, then complete results, then newer files."""
+    """Return the lengths in one results file of `model`, or None without a usable file. Files of an
+    earlier name in `names` (OUT or an experiment) come first, then complete results, then newer
+    files."""
     ranked: list[tuple[tuple[list[bool], bool, str], Path]] = []
     for path in folder.glob("*.json"):
         with suppress(*FOREIGN):
             head, _ = read.read(path)
             if head.model["name"] == model:
-                ranked.append((([head.experiment == each for each in names], head.complete, head.started), path))
+                ranked.append(
+                    (
+                        ([head.experiment == each for each in names], head.complete, head.started),
+                        path,
+                    )
+                )
     for _, path in sorted(ranked, reverse=True):
         with suppress(*FOREIGN):
             if found := _lengths(path.name, *read.read(path)):
@@ -71,7 +80,8 @@ def measured(folder: Path, model: str, *names: str) -> Lengths | None:
 
 
 def _lengths(name: str, head: Head, problems: Iterable[ProblemResult]) -> Lengths | None:
-    """Return the lengths in a results file, or None if it has too few counted completions, or prompts unlike RSA's."""
+    """Return the lengths in a results file, or None if it has too few counted completions, or
+    prompts unlike RSA's."""
     by_step = defaultdict[int, list[MemberResult]](list)
     for problem in problems:
         for step in problem.steps:
@@ -90,13 +100,17 @@ def _lengths(name: str, head: Head, problems: Iterable[ProblemResult]) -> Length
     whole = [m for m in members if m.unforced is None and not m.before_waits]
     prompt = float(np.mean([m.prompt_tokens or 0 for m in whole if not m.parents] or PROMPT_TOKENS))
     carried = [((m.prompt_tokens or 0) - prompt) / len(m.parents) for m in whole if m.parents]
-    checks = [call.completion_tokens or 0 for m in members for call in m.side_calls if call.is_counted]
+    checks = [
+        call.completion_tokens or 0 for m in members for call in m.side_calls if call.is_counted
+    ]
     has_checks = config.get("VERIFY_MODE") == "verdict" and len(checks) >= FEWEST
     has_candidates = config.get("CARRY") == "answer" and len(carried) >= FEWEST
     lacking = ["verifications"] * (not has_checks) + ["candidates"] * (not has_candidates)
     cut = sum(m.finish_reason == "length" for m in members) / len(members)
     source = f"measured: {name} ({len(members):,} completions on {head.problem_set['name']}, "
-    source += f"{cut:.0%} of them truncated at {cap:,})" + (f". Assumed: {', '.join(lacking)}" if lacking else "")
+    source += f"{cut:.0%} of them truncated at {cap:,})" + (
+        f". Assumed: {', '.join(lacking)}" if lacking else ""
+    )
     return Lengths(
         tuple(np.array([max(1.0, m.completion_tokens or 0) for m in step]) for step in steps),
         np.maximum(1.0, checks) if has_checks else ASSUMED.verifications,

@@ -1,24 +1,29 @@
-"""Estimate the time of decoding on one GPU from bytes and operations (the roofline model of Williams et al. 2009).
+"""Estimate the time of decoding on one GPU from bytes and operations (the roofline model of
+Williams et al. 2009).
 
-One decoding step writes one token for each of R requests in flight. It reads all weights once, and the KV cache of each
-request, which has C tokens on average. It multiplies each new token with every weight, and attends to C tokens:
+One decoding step writes one token for each of R requests in flight. It reads all weights once, and
+the KV cache of each request, which has C tokens on average. It multiplies each new token with every
+weight, and attends to C tokens:
 
     bytes = 2 P + R C kv                FLOPs = R (2 P + 4 layers heads head_dim C)
     step  = max(bytes / bandwidth, FLOPs / peak)
 
-P is the number of parameters that a step uses, in bf16. kv is the size of the KV cache in bytes per token. Reading a
-prompt of p tokens takes p (2 P_layers + 2 layers heads head_dim p) FLOPs. Its tokens attend to p / 2 tokens on average.
-Reading is bound by compute and interrupts decoding. So the times of reading and decoding are added.
+P is the number of parameters that a step uses, in bf16. kv is the size of the KV cache in bytes per
+token. Reading a prompt of p tokens takes p (2 P_layers + 2 layers heads head_dim p) FLOPs. Its
+tokens attend to p / 2 tokens on average. Reading is bound by compute and interrupts decoding. So
+the times of reading and decoding are added.
 
-A request reads p tokens and writes L tokens in L steps. So it has p + L / 2 tokens in the KV cache on average.
-Long requests are more likely to be in flight at a random moment:  C = p + E[L^2] / (2 E[L]).
-R is (tokens of the KV cache) / C, or the number of requests sent at a time if that number is lower.
+A request reads p tokens and writes L tokens in L steps. So it has p + L / 2 tokens in the KV cache
+on average. Long requests are more likely to be in flight at a random moment:  C = p + E[L^2] / (2
+E[L]). R is (tokens of the KV cache) / C, or the number of requests sent at a time if that number is
+lower.
 
-All problems run at the same time. Each step of a problem waits for the slowest member of the previous step. `work` is
-the time of all tokens with R requests in flight. `path` is the time of one problem's slowest members, one after the
-other. No schedule is faster than max(work, path). A server that is never idle while a request waits takes at most
-work + path (Graham 1966). The best and the worst case assume shares of the data sheet's bandwidth and FLOP/s, and of
-the KV cache in use. These shares are assumptions."""
+All problems run at the same time. Each step of a problem waits for the slowest member of the
+previous step. `work` is the time of all tokens with R requests in flight. `path` is the time of one
+problem's slowest members, one after the other. No schedule is faster than max(work, path). A server
+that is never idle while a request waits takes at most work + path (Graham 1966). The best and the
+worst case assume shares of the data sheet's bandwidth and FLOP/s, and of the KV cache in use. These
+shares are assumptions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,12 +37,14 @@ from core.engines.gpus import Gpu
 from core.engines.need import running
 from core.engines.shape import Shape, kv_tokens
 
-Kind = tuple[str | int, ...]  # (t,) for step t's solutions, ("verify", t) for their verifications, (name,) for others
+# (t,) for step t's solutions, ("verify", t) for their verifications, (name,) for others
+Kind = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
 class Reach:
-    """The shares of the GPU's bandwidth, FLOP/s and KV cache that the server uses, each in (0, 1]."""
+    """The shares of the GPU's bandwidth, FLOP/s and KV cache that the server uses, each in (0,
+    1]."""
 
     bandwidth: float
     compute: float
@@ -51,9 +58,10 @@ MIDDLE = Reach(0.725, 0.55, 0.825)
 
 @dataclass(frozen=True)
 class Load:
-    """The requests of one kind: `count` completions with `prompt` tokens each. `lengths` samples their new tokens. The
-    share `cut` gets a forced or elicited answer: a second request reads the prompt and the output, and writes `forced`
-    tokens. These are the longest completions. `most` bounds one's prompt tokens (0: unknown) and new tokens."""
+    """The requests of one kind: `count` completions with `prompt` tokens each. `lengths` samples
+    their new tokens. The share `cut` gets a forced or elicited answer: a second request reads the
+    prompt and the output, and writes `forced` tokens. These are the longest completions. `most`
+    bounds one's prompt tokens (0: unknown) and new tokens."""
 
     kind: Kind
     count: int
@@ -92,8 +100,9 @@ class Load:
 
 @dataclass(frozen=True)
 class Parts:
-    """Seconds of all loads: for reading `weights`, for reading the `kv` cache, and for `compute` (prompts, and decoding
-    beyond these reads). `path` is the time of the critical path, which overlaps with the other times."""
+    """Seconds of all loads: for reading `weights`, for reading the `kv` cache, and for `compute`
+    (prompts, and decoding beyond these reads). `path` is the time of the critical path, which
+    overlaps with the other times."""
 
     weights: float
     kv: float
@@ -107,7 +116,8 @@ class Parts:
 
 @dataclass(frozen=True)
 class Machine:
-    """A model on a GPU. Its KV cache of type `kv` holds `kv_tokens`. It serves at most `limit` requests at a time."""
+    """A model on a GPU. Its KV cache of type `kv` holds `kv_tokens`. It serves at most `limit`
+    requests at a time."""
 
     shape: Shape
     gpu: Gpu
@@ -117,17 +127,20 @@ class Machine:
 
     @classmethod
     def of(cls, shape: Shape, gpu: Gpu, kv: str, config: Asking) -> "Machine":
-        """Return the server for a model of this `shape` on `gpu`. Raises UserError if the model does not fit."""
+        """Return the server for a model of this `shape` on `gpu`. Raises UserError if the model
+        does not fit."""
         tokens = kv_tokens(shape, gpu.memory, kv)
         if tokens == 0:
             raise UserError(
-                f"the model does not fit. It needs memory for its weights ({shape.weight_bytes / 1e9:.1f} GB) and a KV "
-                f"cache, but {gpu.name} has {gpu.memory / 1e9:.1f} GB. Choose a larger GPU"
+                "the model does not fit. It needs memory for its weights "
+                f"({shape.weight_bytes / 1e9:.1f} GB) and a KV cache, but {gpu.name} has "
+                f"{gpu.memory / 1e9:.1f} GB. Choose a larger GPU"
             )
         return cls(shape, gpu, kv, tokens, config.CONCURRENCY or running(tokens, config.MAX_TOKENS))
 
     def fits(self, context: float, reach: Reach) -> float:
-        """Return the number of requests with `context` tokens each that fit the KV cache, at least 1."""
+        """Return the number of requests with `context` tokens each that fit the KV cache, at least
+        1."""
         return max(1.0, reach.fill * self.kv_tokens / context)
 
     def in_flight(self, load: Load, reach: Reach) -> float:
@@ -135,35 +148,45 @@ class Machine:
         return min(self.fits(load.context, reach), self.limit, load.count)
 
     def step(self, requests: float, context: float, reach: Reach) -> tuple[float, float, float]:
-        """Return the seconds of one decoding step in three parts: reading weights, reading the KV cache, and the
-        computing time beyond both."""
+        """Return the seconds of one decoding step in three parts: reading weights, reading the KV
+        cache, and the computing time beyond both."""
         shape, bandwidth = self.shape, self.gpu.bandwidth * reach.bandwidth
         weights = 2 * shape.step_parameters / bandwidth
         kv = requests * context * shape.kv_bytes(self.kv) / bandwidth
-        flops = requests * (2 * shape.step_parameters + 4 * shape.layers * shape.heads * shape.head_dim * context)
+        flops = requests * (
+            2 * shape.step_parameters + 4 * shape.layers * shape.heads * shape.head_dim * context
+        )
         return weights, kv, max(0.0, flops / (self.gpu.flops * reach.compute) - weights - kv)
 
     def prefill(self, prompt: float, reach: Reach) -> float:
         """Return the seconds to read one prompt."""
         shape = self.shape
-        per_token = 2 * shape.layer_parameters + 2 * shape.layers * shape.heads * shape.head_dim * prompt
+        per_token = (
+            2 * shape.layer_parameters + 2 * shape.layers * shape.heads * shape.head_dim * prompt
+        )
         return prompt * per_token / (self.gpu.flops * reach.compute)
 
-    def parts(self, loads: Sequence[Load], problems: int, reach: Reach, alone: bool = False) -> Parts:
-        """Return the parts of the time of `loads`. If `alone`, the critical path has the GPU to itself."""
+    def parts(
+        self, loads: Sequence[Load], problems: int, reach: Reach, alone: bool = False
+    ) -> Parts:
+        """Return the parts of the time of `loads`. If `alone`, the critical path has the GPU to
+        itself."""
         found = []
         for load in loads:
             requests = self.in_flight(load, reach)
             step = self.step(requests, load.context, reach)
             weights, kv, compute = (load.tokens / requests * part for part in step)
-            read = self.prefill(load.prompt, reach) + load.cut * self.prefill(load.cut_prompt, reach)
+            read = self.prefill(load.prompt, reach) + load.cut * self.prefill(
+                load.cut_prompt, reach
+            )
             chain = self.step(1, load.context, reach) if alone else step
             path = load.longest(load.count // problems) * sum(chain)
             found.append((weights, kv, compute + load.count * read, path))
         return Parts(*map(sum, zip(*found, strict=True)))
 
     def seconds(self, loads: Sequence[Load], problems: int) -> tuple[float, float]:
-        """Return the shortest time in seconds, max(work, path), and the longest time, work + path."""
+        """Return the shortest time in seconds, max(work, path), and the longest time, work +
+        path."""
         best = self.parts(loads, problems, BEST, alone=True)
         worst = self.parts(loads, problems, WORST)
         return max(best.work, best.path), worst.work + worst.path

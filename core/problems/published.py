@@ -9,7 +9,8 @@ from core.base.errors import UserError
 from core.base.files import DATA
 from core.types import Problem
 
-KEY = DATA / "aime_2025_key.json"  # the known ids and answers of AIME 2025, and the revision to fetch
+# the known ids and answers of AIME 2025, and the revision to fetch
+KEY = DATA / "aime_2025_key.json"
 # Our ids by MathArena's problem_idx: 1 to 15 belong to paper I, 16 to 30 to paper II.
 IDS = {str(n + 1): f"aime_2025_{'I' * (1 + n // 15)}_{n % 15 + 1}" for n in range(30)}
 UNKNOWN = "unknown"  # the version of a set whose hash is not known
@@ -18,13 +19,16 @@ TRAIN = {"": "data/train-00000-of-00001.parquet"}  # many data sets have only th
 
 @dataclass(frozen=True)
 class Published:
-    """A set of `rows` problems (0: unknown) in the data set `repo`, at the commit `revision` ("": the newest commit).
+    """A set of `rows` problems (0: unknown) in the data set `repo`, at the commit `revision` ("":
+    the newest commit).
 
-    `files` maps the split of a file's problems ("" for no split) to the file's path. If `files` is empty, the files of
-    `splits` are read (hub.split_of). `licence` is None if the card names no licence. `versions` maps ProblemSet.sha256
-    to the name of a known version. For other hashes, results call the version "unknown".
+    `files` maps the split of a file's problems ("" for no split) to the file's path. If `files` is
+    empty, the files of `splits` are read (hub.split_of). `licence` is None if the card names no
+    licence. `versions` maps ProblemSet.sha256 to the name of a known version. For other hashes,
+    results call the version "unknown".
 
-    Revisions and file names are from public code that uses them (2026-11). The hub itself was not checked."""
+    Revisions and file names are from public code that uses them (2026-11). The hub itself was not
+    checked."""
 
     name: str
     repo: str
@@ -46,7 +50,8 @@ class Published:
         return ""
 
     def version(self, sha256: str) -> str | None:
-        """Return the version with this hash, else UNKNOWN. If no version of the set is known, return None."""
+        """Return the version with this hash, else UNKNOWN. If no version of the set is known,
+        return None."""
         return self.versions.get(sha256, UNKNOWN) if self.versions else None
 
     @property
@@ -57,12 +62,18 @@ class Published:
 
 
 def on_hub(address: str) -> Published:
-    """Return the set at an address like hub:owner/name[@revision][:split]. Raises UserError if it is malformed."""
+    """Return the set at an address like hub:owner/name[@revision][:split]. Raises UserError if it
+    is malformed."""
     match = re.fullmatch(r"hub:([\w-][\w.-]*/[\w-][\w.-]*)(?:@([^:\s]+))?(?::([^\s:]+))?", address)
     if not match:
-        raise UserError(f"problem set {address!r:.200} is not like hub:owner/name or hub:owner/name@revision:split")
+        raise UserError(
+            f"problem set {address!r:.200} is not like hub:owner/name or "
+            "hub:owner/name@revision:split"
+        )
     repo, revision, split = match.groups("")
-    return Published(f"{repo}:{split}" if split else repo, repo, 0, None, splits=(split,), revision=revision)
+    return Published(
+        f"{repo}:{split}" if split else repo, repo, 0, None, splits=(split,), revision=revision
+    )
 
 
 class Keyed(Published):
@@ -75,23 +86,36 @@ class Keyed(Published):
         key = json.loads(KEY.read_text(encoding="utf-8"))["answers"]
         answers = {problem.id: problem.answer for problem in problems}
         wanted = {id_: str(answer) for id_, answer in key.items()}
-        wrong = sorted(id_ for id_ in answers.keys() | wanted.keys() if answers.get(id_) != wanted.get(id_))
-        return f"differs from data/{KEY.name} in the answers of {', '.join(wrong[:3])}" if wrong else ""
+        wrong = sorted(
+            id_ for id_ in answers.keys() | wanted.keys() if answers.get(id_) != wanted.get(id_)
+        )
+        return (
+            f"differs from data/{KEY.name} in the answers of {', '.join(wrong[:3])}"
+            if wrong
+            else ""
+        )
 
 
 class ProofBench(Published):
-    """A problem set whose ids name the part of a problem, such as PB-Basic-001 and PB-Advanced-001."""
+    """A problem set whose ids name the part of a problem, such as PB-Basic-001 and
+    PB-Advanced-001."""
 
     def settled(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-        return tuple(replace(problem, split="".join(problem.id.split("-")[1:2])) for problem in problems)
+        return tuple(
+            replace(problem, split="".join(problem.id.split("-")[1:2])) for problem in problems
+        )
 
 
 class WordProblems(Published):
     """A problem set whose ids may end with a number ("chal-12"), which orders the problems."""
 
     def settled(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-        ordered = sorted(problems, key=lambda problem: int((re.findall(r"[0-9]{1,9}\Z", problem.id) or [0])[0]))
-        return tuple(replace(problem, split=str(problem.columns.get("split") or "")) for problem in ordered)
+        ordered = sorted(
+            problems, key=lambda problem: int((re.findall(r"[0-9]{1,9}\Z", problem.id) or [0])[0])
+        )
+        return tuple(
+            replace(problem, split=str(problem.columns.get("split") or "")) for problem in ordered
+        )
 
 
 # AIME 2024 and AIME 2025 (papers I and II): answers are whole numbers from 0 to 999.
@@ -99,7 +123,8 @@ AIME_2024 = Published(
     name="aime_2024",
     repo="HuggingFaceH4/aime_2024",
     rows=30,
-    licence=None,  # the card names no licence (its source, AI-MO/aimo-validation-aime, is Apache 2.0)
+    # the card names no licence (its source, AI-MO/aimo-validation-aime, is Apache 2.0)
+    licence=None,
     files=TRAIN,
     revision="2fe88a2f1091d5048c0f36abc874fb997b3dd99a",
 )
@@ -114,8 +139,9 @@ AIME_2025 = Keyed(
     versions={"0ee9b2d74e151dce85dce03f4dd02ca14b66631d573cac5a4cb2bdac1c2da840": "as tested"},
 )
 # HMMT, February 2025: answers are numbers or expressions.
-# MathArena's data set. The RSA paper's code reads data/hmmt25/test.parquet instead. This file is on GitHub, but in no
-# known data set of the hub. PROBLEMS=path/to/test.parquet can read it, because it has verl's columns.
+# MathArena's data set. The RSA paper's code reads data/hmmt25/test.parquet instead. This file is on
+# GitHub, but in no known data set of the hub. PROBLEMS=path/to/test.parquet can read it, because it
+# has verl's columns.
 HMMT_2025 = Published(
     name="hmmt_2025",
     repo="MathArena/hmmt_feb_2025",
@@ -133,8 +159,9 @@ MATH500 = Published(
     files={"": "test.jsonl"},
     revision="6e4ed1a2a79af7d8630a6b768ec859cb5af4d3be",
 )
-# GSM8K (test split) and SVAMP: word problems from grade school, whose answers are numbers. columns.py reads their
-# references: "#### 1,234" is 1234, 35.0 is 35, and SVAMP's Body precedes its Question.
+# GSM8K (test split) and SVAMP: word problems from grade school, whose answers are numbers.
+# columns.py reads their references: "#### 1,234" is 1234, 35.0 is 35, and SVAMP's Body precedes its
+# Question.
 GSM8K = WordProblems(
     name="gsm8k",
     repo="openai/gsm8k",
@@ -142,7 +169,8 @@ GSM8K = WordProblems(
     licence="MIT",
     files={"": "main/test-00000-of-00001.parquet"},
     revision="740312add88f781978c0658806c59bc2815b9866",
-    versions={"35687a202d792cde3af46b7b06f73a5c95609ce66de720236d3fee6b41924c72": "as published"},  # of test.jsonl
+    # of test.jsonl
+    versions={"35687a202d792cde3af46b7b06f73a5c95609ce66de720236d3fee6b41924c72": "as published"},
 )
 SVAMP = WordProblems(
     name="svamp",
@@ -152,11 +180,13 @@ SVAMP = WordProblems(
     # The project's own SVAMP.json has the same 1,000 problems in one file, without splits.
     files={"train": "train.json", "test": "test.json"},
     revision="5e0bf1e5e7c0e9c4bc39180d224f41f3f801b7ef",
-    versions={"a38cb41ee1ecc830cb28a4fe4501790d7d7c67db2f0d66fe342669c8b0cadad6": "as published"},  # of SVAMP.json
+    # of SVAMP.json
+    versions={"a38cb41ee1ecc830cb28a4fe4501790d7d7c67db2f0d66fe342669c8b0cadad6": "as published"},
 )
-# IMO-Bench (Luong et al. 2025, arXiv 2511.01846): 400 problems with short answers, and 60 with proofs.
-# QED-Nano's authors have a copy, whose commit and file name are unknown. Version 2 (February 2026) corrected answers.
-# Results name the version by these hashes of answerbench_v2.csv (google-deepmind/superhuman, 275877a9…).
+# IMO-Bench (Luong et al. 2025, arXiv 2511.01846): 400 problems with short answers, and 60 with
+# proofs. QED-Nano's authors have a copy, whose commit and file name are unknown. Version 2
+# (February 2026) corrected answers. Results name the version by these hashes of answerbench_v2.csv
+# (google-deepmind/superhuman, 275877a9…).
 ANSWERBENCH = Published(
     name="imo_answerbench",
     repo="lm-provers/IMOBench-FinalAnswer",
@@ -164,8 +194,11 @@ ANSWERBENCH = Published(
     licence="CC BY 4.0",
     versions={
         "3b6b61a6a804b23b997e567feb7112bc6f7d2b897071e62cd4d2370b55188cb3": "v2",
-        # A quote is missing in the file (rows.py), so that lenient readers take "Algebra" for an answer.
-        "0396e46f2cc484ffbac0a151672adc86cdacfa287d119bc36a0ff27e1fb7d4bd": "v2, imo-bench-algebra-036 broken",
+        # A quote is missing in the file (rows.py), so that lenient readers take "Algebra" for an
+        # answer.
+        "0396e46f2cc484ffbac0a151672adc86cdacfa287d119bc36a0ff27e1fb7d4bd": (
+            "v2, imo-bench-algebra-036 broken"
+        ),
     },
 )
 IMO_PROOFBENCH = ProofBench(
@@ -175,7 +208,8 @@ IMO_PROOFBENCH = ProofBench(
     licence="CC BY 4.0",
     files=TRAIN,
     revision="4b02dfebc3a956682398ce5847d56d0e820a758d",
-    # From proofbench_v2.csv (google-deepmind/superhuman, sha256 aa8b813d…). It was not compared with the hub's copy.
+    # From proofbench_v2.csv (google-deepmind/superhuman, sha256 aa8b813d…). It was not compared
+    # with the hub's copy.
     versions={"08d7521a4c3946a8dd5d956165cdd4cccb56952a661cb05647aaedc3a9a141b4": "v2"},
 )
 # ProofBench (Ma et al. 2025): olympiad problems with grading schemes for proofs.
@@ -183,7 +217,8 @@ PROOFBENCH = Published(
     name="proofbench",
     repo="lm-provers/ProofBench",
     rows=145,
-    licence="MIT",  # the licence of wenjiema02/ProofBench, the source (this copy's card was not checked)
+    # the licence of wenjiema02/ProofBench, the source (this copy's card was not checked)
+    licence="MIT",
     files={split: f"data/{split}-00000-of-00001.parquet" for split in ("24_25", "other")},
     revision="c9ef8ca58c1711c4e3f1415755fc1a5286610c61",
 )

@@ -1,4 +1,5 @@
-"""Read the rows of problem files (.json, .jsonl, .csv with a header, .parquet). Errors name the place of a row."""
+"""Read the rows of problem files (.json, .jsonl, .csv with a header, .parquet). Errors name the
+place of a row."""
 
 import csv
 import hashlib
@@ -17,26 +18,29 @@ Rows = list[tuple[str, Any]]  # (place, row)
 Wanted = Callable[[str], bool]  # returns whether to read the column with this name
 ROWS_AT_ONCE = 4096  # rows of a parquet file that are converted together
 
-# Published CSV files that lack one quote: the sha256 of the text, and the position of the quote in characters. Without
-# the quote, a row would lose a column and take the next column as its answer.
+# Published CSV files that lack one quote: the sha256 of the text, and the position of the quote in
+# characters. Without the quote, a row would lose a column and take the next column as its answer.
 MISSING_QUOTES = {
-    # answerbench_v2.csv of IMO-AnswerBench, before the answer of imo-bench-algebra-036 (google-deepmind/superhuman #13)
+    # answerbench_v2.csv of IMO-AnswerBench, before the answer of imo-bench-algebra-036
+    # (google-deepmind/superhuman #13)
     "275877a9d988d85278fad3a5f8a41d7f83393a60bf259531ec0a5161e6b21cf9": 13618,
 }
 
 
 def read_rows(path: Path, wanted: Wanted | None = None) -> Rows:
-    """Return the rows of a file in order, with only the `wanted` columns. Raises UserError for an unreadable file."""
+    """Return the rows of a file in order, with only the `wanted` columns. Raises UserError for an
+    unreadable file."""
     return list(stream_rows(path, wanted))
 
 
 def stream_rows(path: Path, wanted: Wanted | None = None) -> Iterator[tuple[str, Any]]:
-    """Yield the rows of a file as `read_rows` does. Files of JSON lines and parquet are read part by part."""
+    """Yield the rows of a file as `read_rows` does. Files of JSON lines and parquet are read part
+    by part."""
     kind = path.suffix.lower()
     if kind not in READERS:
         raise UserError(
-            f"the problem set {str(path)!r:.200} is not a .json, .jsonl, .csv or .parquet file. For a data set on the "
-            "hub, give hub:owner/name"
+            f"the problem set {str(path)!r:.200} is not a .json, .jsonl, .csv or .parquet file. "
+            "For a data set on the hub, give hub:owner/name"
         )
     for where, row in _parquet(path, wanted) if kind == PARQUET else READERS[kind](path):
         if wanted and isinstance(row, dict):
@@ -63,7 +67,8 @@ def _json(path: Path) -> Iterable[tuple[str, Any]]:
 
 
 def _csv(path: Path) -> Rows:
-    """Read a CSV file strictly, because a shifted cell could become the reference answer. Empty cells become None."""
+    """Read a CSV file strictly, because a shifted cell could become the reference answer. Empty
+    cells become None."""
     text = read_text(path, WHAT, REMEDY)
     if place := MISSING_QUOTES.get(hashlib.sha256(text.encode()).hexdigest()):
         text = f'{text[:place]}"{text[place:]}'
@@ -71,7 +76,9 @@ def _csv(path: Path) -> Rows:
     try:
         reader.fieldnames = names = [name.strip() for name in reader.fieldnames or ()]
         if repeated := [name for name, times in Counter(names).items() if times > 1]:
-            raise UserError(f"{WHAT} {path} has several columns named {repeated[0]!r:.80}. Rename all but one")
+            raise UserError(
+                f"{WHAT} {path} has several columns named {repeated[0]!r:.80}. Rename all but one"
+            )
         first = reader.line_num + 1
         for row in reader:
             where, first = f"{path}, line {first}", reader.line_num + 1
@@ -94,13 +101,23 @@ def _parquet(path: Path, wanted: Wanted | None = None) -> Iterator[tuple[str, An
             if len(set(names)) < len(names):
                 raise ValueError("several columns have the same name")
             columns = None if wanted is None else [name for name in names if wanted(name)]
-            # Use no threads: pyarrow's thread pool crashes the process (SIGABRT) if it is alive when Python ends.
+            # Use no threads: pyarrow's thread pool crashes the process (SIGABRT) if it is alive
+            # when Python ends.
             for batch in file.iter_batches(ROWS_AT_ONCE, columns=columns, use_threads=False):
                 for row in batch.to_pylist():
                     number += 1
                     yield f"{path}, row {number}", row
-        except (pyarrow.ArrowException, OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
-            raise UserError(f"{WHAT} {path} is not a readable parquet file ({error}). Replace the file") from None
+        except (
+            pyarrow.ArrowException,
+            OSError,
+            ValueError,
+            LookupError,
+            TypeError,
+            ArithmeticError,
+        ) as error:
+            raise UserError(
+                f"{WHAT} {path} is not a readable parquet file ({error}). Replace the file"
+            ) from None
 
 
 PARQUET = ".parquet"

@@ -1,6 +1,7 @@
 """Load problem sets that are bundled, on the Hugging Face hub, or in a local file.
 
-`python -m core.problems.sets aime_2025`, for setup.sh, keeps a copy of a published set and pins it."""
+`python -m core.problems.sets aime_2025`, for setup.sh, keeps a copy of a published set and pins
+it."""
 
 import hashlib
 import json
@@ -36,14 +37,19 @@ BUNDLED = {  # from scripts/embedded/make_sums.py (for the embedded model) and s
 BUNDLED_VERSION = "2"  # raise it if a bundled set changes (tests check the hashes)
 PUBLISHED = published.PUBLISHED  # the sets on the hub, by name
 COPIES = HOME / "data" / "sets"  # local copies, named after the set: data/sets/aime_2025.json
-PINS = "FETCHED.json"  # in COPIES: the repo, commit (revision) and sha256 of each copy that `keep` fetched
-ONLINE = "If you are offline, connect to the internet, or use the cache (HF_HUB_OFFLINE=1) or a mirror (HF_ENDPOINT)"
+# in COPIES: the repo, commit (revision) and sha256 of each copy that `keep` fetched
+PINS = "FETCHED.json"
+ONLINE = (
+    "If you are offline, connect to the internet, or use the cache (HF_HUB_OFFLINE=1) or a mirror "
+    "(HF_ENDPOINT)"
+)
 
 
 @dataclass(frozen=True)
 class ProblemSet:
-    """A set of problems and its origin: its `licence`, its `version` (published.UNKNOWN for an unknown hash), and the
-    commit on the hub (`revision`). A missing value is None. Raises UserError for a mix of proofs and answers."""
+    """A set of problems and its origin: its `licence`, its `version` (published.UNKNOWN for an
+    unknown hash), and the commit on the hub (`revision`). A missing value is None. Raises UserError
+    for a mix of proofs and answers."""
 
     name: str
     problems: tuple[Problem, ...]
@@ -54,9 +60,12 @@ class ProblemSet:
 
     def __post_init__(self) -> None:
         if len({problem.is_proof for problem in self.problems}) > 1:
-            proof, answer = (next(p.id for p in self.problems if p.is_proof is kind) for kind in (True, False))
+            proof, answer = (
+                next(p.id for p in self.problems if p.is_proof is kind) for kind in (True, False)
+            )
             raise UserError(
-                f"{self.source} asks for a proof in {proof!r:.60}, but for an answer in {answer!r:.60}. Split the set"
+                f"{self.source} asks for a proof in {proof!r:.60}, but for an answer in "
+                f"{answer!r:.60}. Split the set"
             )
 
     @property
@@ -65,7 +74,8 @@ class ProblemSet:
 
     @property
     def sha256(self) -> str:
-        """The hash of ids, statements, answers, types and texts for graders. Compare only results with equal hashes."""
+        """The hash of ids, statements, answers, types and texts for graders. Compare only results
+        with equal hashes."""
         rows = [[p.id, p.statement, p.answer, p.answer_type] for p in self.problems]
         if self.asks_for_proofs:
             rows += [[p.solution, p.guidelines, p.grading_scheme] for p in self.problems]
@@ -78,11 +88,13 @@ class ProblemSet:
         return replace(self, name=f"{self.name}[:{limit}]", problems=self.problems[:limit])
 
     def read_as(self, way: str) -> "ProblemSet":
-        """Return a set whose problems have answers that are read in the given way (core/grading/text.py)."""
+        """Return a set whose problems have answers that are read in the given way
+        (core/grading/text.py)."""
         return replace(self, problems=tuple(replace(problem, way=way) for problem in self.problems))
 
     def part(self, split: str) -> "ProblemSet":
-        """Return a set of the problems in one part (their `split`). Raises UserError if there is no such part."""
+        """Return a set of the problems in one part (their `split`). Raises UserError if there is no
+        such part."""
         kept = tuple(problem for problem in self.problems if problem.split == split)
         if not kept:
             parts = ", ".join(sorted({problem.split for problem in self.problems if problem.split}))
@@ -95,12 +107,15 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
 
     Args:
         name: A name ("sums", "aime_2025", …), name:part ("imo_proofbench:Advanced"),
-            "hub:owner/name[@revision][:split]", or the path of a .json, .jsonl, .csv or .parquet file.
-        wanted: The kind that the grader accepts (matters for files and the hub): ANSWERS, PROOFS, or EITHER.
+            "hub:owner/name[@revision][:split]", or the path of a .json, .jsonl, .csv or .parquet
+            file.
+        wanted: The kind that the grader accepts (matters for files and the hub): ANSWERS, PROOFS,
+            or EITHER.
         constant: The constant that names the set. Error messages about the hub mention it.
 
     Raises:
-        UserError: The name is unknown, or the set can't be read or fetched, has changed, or mixes proofs and answers.
+        UserError: The name is unknown, or the set can't be read or fetched, has changed, or mixes
+            proofs and answers.
 
     Example:
         >>> load("sums").problems[0].answer
@@ -122,8 +137,8 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
 
 @dataclass(frozen=True)
 class Read:
-    """The raw rows of a set. `place` is its first file, and `source` describes its origin. Errors end with the advice
-    `way_out`."""
+    """The raw rows of a set. `place` is its first file, and `source` describes its origin. Errors
+    end with the advice `way_out`."""
 
     name: str
     rows: Rows
@@ -141,8 +156,9 @@ def read_set(
     known: Mapping[str, Published] = PUBLISHED,
     bundled: Mapping[str, str] = BUNDLED,
 ) -> Read:
-    """Read the rows of a set: one of `bundled` or `known`, any data set on the hub, or a file. Only the `wanted`
-    columns are read. Raises UserError if it can't be read. The message names the `constant` that accepts a file."""
+    """Read the rows of a set: one of `bundled` or `known`, any data set on the hub, or a file. Only
+    the `wanted` columns are read. Raises UserError if it can't be read. The message names the
+    `constant` that accepts a file."""
     if name in bundled:
         path = DATA / f"{name}.json"
         return Read(name, read_rows(path, wanted), str(path), f"bundled: {bundled[name]}", "MIT")
@@ -153,16 +169,17 @@ def read_set(
         return Read(path.stem, read_rows(path, wanted), str(path), f"file {path.name}")
     meant = f"Did you mean hub:{name}? " if len(path.parts) == 2 else ""
     raise UserError(
-        f"unknown set {name!r:.200}. {meant}Give a name ({', '.join([*bundled, *known])}), hub:owner/name, or the path "
-        "of a .json, .jsonl, .csv or .parquet file"
+        f"unknown set {name!r:.200}. {meant}Give a name ({', '.join([*bundled, *known])}), "
+        "hub:owner/name, or the path of a .json, .jsonl, .csv or .parquet file"
     )
 
 
 def _read_published(known: Published, constant: str, wanted: Wanted | None) -> Read:
-    """Read the rows of a set from its copy in COPIES, else from the hub. A column names the split of a known file."""
+    """Read the rows of a set from its copy in COPIES, else from the hub. A column names the split
+    of a known file."""
     way_out = (
-        f"{ONLINE}. Or download {known.address} as {COPIES / known.name}.parquet (or .csv, .json, .jsonl). Or set "
-        f"{constant}=path/to/file.json"
+        f"{ONLINE}. Or download {known.address} as {COPIES / known.name}.parquet (or .csv, .json, "
+        f".jsonl). Or set {constant}=path/to/file.json"
     )
     pin, copy, licence = _pins().get(known.name), _copy(known), known.licence
     revision = pin["revision"] if pin else known.revision
@@ -178,48 +195,69 @@ def _read_published(known: Published, constant: str, wanted: Wanted | None) -> R
     rows: Rows = []
     for path, split in zip_longest(paths, () if copy else known.files):
         of = {"split": split} if split else {}
-        rows += [(where, row | of if isinstance(row, dict) else row) for where, row in read_rows(path, wanted)]
+        rows += [
+            (where, row | of if isinstance(row, dict) else row)
+            for where, row in read_rows(path, wanted)
+        ]
     if copy and not pin:
-        way_out = f"Replace {copy} by a new download of {known.address}. Or remove it, and a run fetches the set"
+        way_out = (
+            f"Replace {copy} by a new download of {known.address}. Or remove it, and a run fetches "
+            "the set"
+        )
     if pin and files.sha256(paths[0]) != pin["sha256"]:
         raise UserError(
-            f"{paths[0]} differs from the file that was fetched from {pin['repo']} at commit {pin['revision']}. "
-            f"Remove it and run 'bash setup.sh'. Or remove {COPIES / PINS} to use another file"
+            f"{paths[0]} differs from the file that was fetched from {pin['repo']} at commit "
+            f"{pin['revision']}. Remove it and run 'bash setup.sh'. Or remove {COPIES / PINS} to "
+            "use another file"
         )
     source = f"hub {known.repo} at {commit}" if commit else f"file {paths[0].name}"
     return Read(known.name, rows, str(paths[0]), source, licence, commit, way_out)
 
 
 def keep(name: str) -> str:
-    """Copy the only file of a published set from the hub to COPIES if no copy is there, and pin its commit and hash.
-    Later reads of the set refuse another file. Return a description. Raises UserError."""
+    """Copy the only file of a published set from the hub to COPIES if no copy is there, and pin its
+    commit and hash. Later reads of the set refuse another file. Return a description. Raises
+    UserError."""
     known = PUBLISHED[name]
     if _copy(known) is None:
         load(name)  # checks the content of the file, which the hub client now has in its cache
         pins, read = _pins(), read_set(name)
         here = COPIES / f"{name}{Path(read.place).suffix}"
         content = Path(read.place).read_bytes()
-        pin = {"repo": known.repo, "revision": read.commit, "sha256": hashlib.sha256(content).hexdigest()}
-        # The pin is written first: after a crash between the two, the next fetch must give the same file.
-        files.write_atomically(COPIES / PINS, json.dumps(pins | {name: pin}, indent=1).encode() + b"\n")
+        pin = {
+            "repo": known.repo,
+            "revision": read.commit,
+            "sha256": hashlib.sha256(content).hexdigest(),
+        }
+        # The pin is written first: after a crash between the two, the next fetch must give the same
+        # file.
+        files.write_atomically(
+            COPIES / PINS, json.dumps(pins | {name: pin}, indent=1).encode() + b"\n"
+        )
         files.write_atomically(here, content)
     return f"{name}: {load(name).source}"
 
 
 def _copy(known: Published) -> Path | None:
-    return next((path for kind in READERS if (path := COPIES / f"{known.name}{kind}").exists()), None)
+    return next(
+        (path for kind in READERS if (path := COPIES / f"{known.name}{kind}").exists()), None
+    )
 
 
 def _pins() -> dict[str, dict[str, str]]:
-    """Return the pins of fetched copies by the set's name. Raises UserError if PINS can't be read."""
+    """Return the pins of fetched copies by the set's name. Raises UserError if PINS can't be
+    read."""
     path, remedy = COPIES / PINS, "Remove it, and run 'bash setup.sh' again"
-    pins: dict[str, dict[str, str]] = files.read_json(path, "the list of fetched sets", remedy) if path.exists() else {}
+    pins: dict[str, dict[str, str]] = (
+        files.read_json(path, "the list of fetched sets", remedy) if path.exists() else {}
+    )
     return pins
 
 
 def stream_hub(asked: Published) -> Iterator[tuple[str, Any]]:
-    """Yield the rows of a set on the hub, with their places. A file is fetched when its first row is needed. Raises
-    UserError if the data set, the split or a file can't be found, fetched or read."""
+    """Yield the rows of a set on the hub, with their places. A file is fetched when its first row
+    is needed. Raises UserError if the data set, the split or a file can't be found, fetched or
+    read."""
     with reported(asked.repo, ONLINE):
         commit, names, _ = hub.listed(asked.repo, asked.revision, asked.splits)
     for name in names:

@@ -15,7 +15,9 @@ from core.results.model import Head, MemberResult, ProblemResult
 from core.types import Completion, Message
 
 COLUMNS = (  # fields of a member in Results.rows
-    "answer", "correct", "grade", "doubt", "group", "parents", "carried_over", "self_score", "finish_reason",
+    "answer", "correct", "grade", "doubt", "group", "parents", "carried_over", "self_score", (
+        "finish_reason"
+    ),
     "prompt_tokens", "completion_tokens", "seconds", "error", "key",
 )  # fmt: skip
 
@@ -27,8 +29,10 @@ class Results:
         path: The file.
         name: The name of the file, without its ending.
         head: Model, engine, configuration, metrics and warnings.
-        problems: The problems with their steps and members. core/results/model.py defines the fields.
-        missing: The number of members whose completion is in no journal, if the report page has looked for them.
+        problems: The problems with their steps and members. core/results/model.py defines the
+            fields.
+        missing: The number of members whose completion is in no journal, if the report page has
+            looked for them.
 
     Example:
         >>> results = Results(folder / "02_rsa_basic.json")
@@ -62,12 +66,14 @@ class Results:
 
     @cached_property
     def document(self) -> dict[str, Any]:
-        """The head as JSON, with the file's name as experiment, because an experiment may have several files."""
+        """The head as JSON, with the file's name as experiment, because an experiment may have
+        several files."""
         return self.head.document | {"experiment": self.name}
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """The rows of a table, one for each member of each step, for example for pandas.DataFrame(results.rows).
+        """The rows of a table, one for each member of each step, for example for
+        pandas.DataFrame(results.rows).
 
         Tokens are None if the server did not count them. A `carried_over` member has 0 tokens,
         because the row of an earlier step has them.
@@ -91,24 +97,27 @@ class Results:
         ]
 
     def completion(self, member: MemberResult) -> Completion:
-        """Return the completion of a `member`. Raises UserError if no journal has a valid record."""
+        """Return the completion of a `member`. Raises UserError if no journal has a valid
+        record."""
         return self._record(member).completion
 
     def messages(self, member: MemberResult) -> list[Message]:
-        """Return the prompt of a `member` as it was sent. Raises UserError if no journal contains it."""
+        """Return the prompt of a `member` as it was sent. Raises UserError if no journal contains
+        it."""
         return self._record(member).messages or []
 
     def _record(self, member: MemberResult) -> Record:
         if (record := self._journals.record(member.key)) is None:
             raise UserError(
-                f"no journal in {self._journals.folder} has a valid record of {member.key}. Put the run's journal "
-                "there, or run the experiment again"
+                f"no journal in {self._journals.folder} has a valid record of {member.key}. Put "
+                "the run's journal there, or run the experiment again"
             )
         return record
 
     @cached_property
     def _journals(self) -> Archive:
-        """The journals. They stay open with this object, because a scan takes far longer than a lookup."""
+        """The journals. They stay open with this object, because a scan takes far longer than a
+        lookup."""
         journals = archive(self.path, self.head.experiment)
         weakref.finalize(self, journals.__exit__)
         return journals.__enter__()

@@ -1,7 +1,8 @@
 """Write results as logs of inspect_ai, for users of `inspect view`.
 
-Each step of a run has a log. In the log, a problem is a sample, and a member of the population is an epoch. If all
-problems reach a step, Inspect's accuracy equals the step's mean accuracy. requirements-inspect.txt installs inspect_ai.
+Each step of a run has a log. In the log, a problem is a sample, and a member of the population is
+an epoch. If all problems reach a step, Inspect's accuracy equals the step's mean accuracy.
+requirements-inspect.txt installs inspect_ai.
 """
 
 from collections.abc import Sequence
@@ -16,8 +17,15 @@ from core.report.tables import POINTS
 from core.results.find import archive
 from core.results.model import MemberResult, ProblemResult
 
-MESSAGES: dict[str, Any] = {"system": model.ChatMessageSystem, "assistant": model.ChatMessageAssistant}
-STOPS: dict[str | None, Any] = {"stop": "stop", "length": "max_tokens", "content_filter": "content_filter"}
+MESSAGES: dict[str, Any] = {
+    "system": model.ChatMessageSystem,
+    "assistant": model.ChatMessageAssistant,
+}
+STOPS: dict[str | None, Any] = {
+    "stop": "stop",
+    "length": "max_tokens",
+    "content_filter": "content_filter",
+}
 
 
 def write(runs: Sequence[Results], folder: Path) -> list[Path]:
@@ -35,11 +43,17 @@ def write(runs: Sequence[Results], folder: Path) -> list[Path]:
 def _log(run: Results, t: int, journals: Archive) -> log.EvalLog:
     head, step, name = run.head, run.head.metrics.steps[t], f"{run.name}_t{t}"
     problems = [problem for problem in run.problems if t < len(problem.steps)]
-    samples = [_sample(run, p, t, i, journals) for p in problems for i in range(len(p.steps[t].members))]
+    samples = [
+        _sample(run, p, t, i, journals) for p in problems for i in range(len(p.steps[t].members))
+    ]
     rates = {"mean_accuracy": step.mean_accuracy, "majority_accuracy": step.majority_accuracy}
-    kind, rates = ("points", {POINTS: step.mean_accuracy}) if head.metrics.proofs else ("boxed", rates)
+    kind, rates = (
+        ("points", {POINTS: step.mean_accuracy}) if head.metrics.proofs else ("boxed", rates)
+    )
     metrics = {
-        name: log.EvalMetric(name=name, value=rate.value, metadata={"low": rate.low, "high": rate.high, "n": rate.n})
+        name: log.EvalMetric(
+            name=name, value=rate.value, metadata={"low": rate.low, "high": rate.high, "n": rate.n}
+        )
         for name, rate in rates.items()
         if rate.value is not None
     }
@@ -56,8 +70,15 @@ def _log(run: Results, t: int, journals: Archive) -> log.EvalLog:
             dataset=log.EvalDataset(name=head.problem_set["name"], samples=len(problems)),
             model=f"{head.engine['kind']}/{head.model['name']}",
             model_generate_config=model.GenerateConfig(**sampling),
-            config=log.EvalConfig(epochs=max((sample.epoch for sample in samples), default=1), epochs_reducer=["mean"]),
-            metadata={"step": t, "config": head.config, "model": head.model, "provenance": head.provenance},
+            config=log.EvalConfig(
+                epochs=max((sample.epoch for sample in samples), default=1), epochs_reducer=["mean"]
+            ),
+            metadata={
+                "step": t,
+                "config": head.config,
+                "model": head.model,
+                "provenance": head.provenance,
+            },
         ),
         results=log.EvalResults(
             total_samples=len(samples),
@@ -73,25 +94,34 @@ def _log(run: Results, t: int, journals: Archive) -> log.EvalLog:
     )
 
 
-def _sample(run: Results, problem: ProblemResult, t: int, i: int, journals: Archive) -> log.EvalSample:
+def _sample(
+    run: Results, problem: ProblemResult, t: int, i: int, journals: Archive
+) -> log.EvalSample:
     name, member = run.head.model["name"], problem.steps[t].members[i]
     found = journals.record(member.key)
     statement = problem.statement or f"(the statement of {problem.id} is not in these results)"
     question = [  # the prompt, or the problem if no journal has the prompt
-        MESSAGES.get(message["role"], model.ChatMessageUser)(content=message["content"], source="input")
+        MESSAGES.get(message["role"], model.ChatMessageUser)(
+            content=message["content"], source="input"
+        )
         for message in (found and found.messages) or [{"role": "user", "content": statement}]
     ]
     content: list[Any] = [model.ContentText(text=found.completion.text.strip() if found else "")]
     if found and found.completion.thinking:
         content.insert(0, model.ContentReasoning(reasoning=found.completion.thinking))
     reply = model.ChatMessageAssistant(content=content, model=name, source="generate")
-    output = model.ModelOutput.from_message(reply, stop_reason=STOPS.get(member.finish_reason, "unknown"))
+    output = model.ModelOutput.from_message(
+        reply, stop_reason=STOPS.get(member.finish_reason, "unknown")
+    )
     output.model, output.time = name, member.seconds
     read, written = member.prompt_tokens, member.completion_tokens
     if read is not None and written is not None:  # inspect needs both
         cached = member.cached_tokens
         output.usage = model.ModelUsage(
-            input_tokens=read, output_tokens=written, total_tokens=read + written, input_tokens_cache_read=cached
+            input_tokens=read,
+            output_tokens=written,
+            total_tokens=read + written,
+            input_tokens_cache_read=cached,
         )
     return log.EvalSample(
         id=problem.name,
@@ -101,9 +131,16 @@ def _sample(run: Results, problem: ProblemResult, t: int, i: int, journals: Arch
         messages=[*question, reply],
         output=output,
         scores=_scores(member),
-        metadata={"step": t, "member": i, "parents": member.parents, "input": "the prompt" if found else "the problem"},
+        metadata={
+            "step": t,
+            "member": i,
+            "parents": member.parents,
+            "input": "the prompt" if found else "the problem",
+        },
         model_usage={name: output.usage} if output.usage else {},
-        error=log.EvalError(message=member.error, traceback="", traceback_ansi="") if member.error else None,
+        error=log.EvalError(message=member.error, traceback="", traceback_ansi="")
+        if member.error
+        else None,
         total_time=member.seconds,
     )
 
@@ -112,10 +149,18 @@ def _scores(member: MemberResult) -> dict[str, scorer.Score]:
     """Return the grade of a member, or nothing if the member is not graded."""
     if member.is_proof:
         words = "\n\n".join(member.reasons) or None
-        return {} if member.worth is None else {"points": scorer.Score(value=member.worth, explanation=words)}
+        return (
+            {}
+            if member.worth is None
+            else {"points": scorer.Score(value=member.worth, explanation=words)}
+        )
     if member.correct is None:
         return {}
     doubt, value = ", ".join(member.doubts), scorer.CORRECT if member.correct else scorer.INCORRECT
     more = {"doubt": doubt or None, "finish_reason": member.finish_reason, "group": member.group}
     explanation = f"doubt: {doubt}" if doubt else None
-    return {"boxed": scorer.Score(value=value, answer=member.answer, explanation=explanation, metadata=more)}
+    return {
+        "boxed": scorer.Score(
+            value=value, answer=member.answer, explanation=explanation, metadata=more
+        )
+    }

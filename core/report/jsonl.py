@@ -1,6 +1,7 @@
 """Export results as JSON Lines for other programs: `bash scripts/report.sh 02_rsa_basic --jsonl`.
 
-A line contains a problem of one run: its columns in the problem file, the chosen solution, the cost and the history.
+A line contains a problem of one run: its columns in the problem file, the chosen solution, the cost
+and the history.
 """
 
 import json
@@ -35,16 +36,22 @@ GRADED = {
 
 
 def write(path: Path, to: str) -> None:
-    """Write the results in `path` as lines to the file `to` ("" for a file next to the results), and print its name.
+    """Write the results in `path` as lines to the file `to` ("" for a file next to the results),
+    and print its name.
 
-    Notes on missing parts go to standard error. Raises UserError if the results can't be read, or if `to` is not a
-    .jsonl file, or exists and is not an export.
+    Notes on missing parts go to standard error. Raises UserError if the results can't be read, or
+    if `to` is not a .jsonl file, or exists and is not an export.
     """
     out = Path(to) if to else path.with_suffix(".jsonl")
     if to != STDOUT and out.suffix != ".jsonl":
-        raise UserError(f"{to!r:.200} is not a .jsonl file. Name the results before --jsonl FILE.jsonl")
+        raise UserError(
+            f"{to!r:.200} is not a .jsonl file. Name the results before --jsonl FILE.jsonl"
+        )
     if to != STDOUT and is_foreign(out, OURS):
-        raise UserError(f"{out} exists and is not an export of results. Choose another name, or move that file away")
+        raise UserError(
+            f"{out} exists and is not an export of results. Choose another name, or move that file "
+            "away"
+        )
     head, _, both = read.read_raw(path)
     lacks: list[bool] = []  # for each problem, True if it has no history
     with archive(path, head.experiment) as journals:
@@ -62,15 +69,22 @@ def write(path: Path, to: str) -> None:
             write_atomically(out, lines())
             print(f"jsonl   {out} ({len(lacks)} lines)")
     if not head.complete:
-        say(f"note: {path.name} is partial. The export contains the problems and steps so far", sys.stderr)
+        say(
+            f"note: {path.name} is partial. The export contains the problems and steps so far",
+            sys.stderr,
+        )
     if any(lacks):
-        lacking = f"the history of {sum(lacks)} of {len(lacks)} problems of {path.name} is null, because the journals"
+        lacking = (
+            f"the history of {sum(lacks)} of {len(lacks)} problems of {path.name} is null, because "
+            "the journals"
+        )
         remedy = "lack completions. Put the journal of the run there and export again"
         say(f"note: {lacking} in {journals.folder} {remedy}", sys.stderr)
 
 
 def is_foreign(path: Path, fields: Sequence[str]) -> bool:
-    """Return whether `path` exists, and its first line lacks one of the `fields` that our lines have."""
+    """Return whether `path` exists, and its first line lacks one of the `fields` that our lines
+    have."""
     if not path.exists():
         return False
     with suppress(OSError), open(path, "rb") as file:
@@ -79,9 +93,15 @@ def is_foreign(path: Path, fields: Sequence[str]) -> bool:
     return True
 
 
-def line(row: dict[str, Any], problem: ProblemResult, head: Head, journals: Archive) -> dict[str, Any]:
+def line(
+    row: dict[str, Any], problem: ProblemResult, head: Head, journals: Archive
+) -> dict[str, Any]:
     """Return a problem as an object. `row` is the problem as stored in the results file."""
-    found: dict[str, Any] = {"id": problem.id, "problem": problem.statement, "answer": problem.answer} | problem.columns
+    found: dict[str, Any] = {
+        "id": problem.id,
+        "problem": problem.statement,
+        "answer": problem.answer,
+    } | problem.columns
     found |= {} if problem.seed is None else {"seed": problem.seed}
     found |= {"split": problem.split} if problem.split else {}
     found |= dict.fromkeys(("model_solution", "model_answer", "correct", "finish_reason"))
@@ -89,10 +109,14 @@ def line(row: dict[str, Any], problem: ProblemResult, head: Head, journals: Arch
         members = problem.steps[-1].members
         member = chosen(members)
         reply = journals.get(member.key)
-        # "length" would mean that the text is truncated. An elicited answer belongs to a reply that ended.
+        # "length" would mean that the text is truncated. An elicited answer belongs to a reply that
+        # ended.
         is_forced = reply and reply.forced is not None and reply.truncated
         found |= {"model_solution": reply.text if reply else None, "model_answer": member.answer}
-        found |= {"correct": member.correct, "finish_reason": "forced" if is_forced else member.finish_reason}
+        found |= {
+            "correct": member.correct,
+            "finish_reason": "forced" if is_forced else member.finish_reason,
+        }
         found |= _grade(member)
         stored = row["steps"][-1]["members"][members.index(member)]
         if member.is_proof:
@@ -101,12 +125,14 @@ def line(row: dict[str, Any], problem: ProblemResult, head: Head, journals: Arch
 
 
 def _grade(member: MemberResult) -> dict[str, Any]:
-    """Return the field `grade` (None: missing), or no field if the member is marked right or wrong without a grade."""
+    """Return the field `grade` (None: missing), or no field if the member is marked right or wrong
+    without a grade."""
     return {} if member.grade is None and member.correct is not None else {"grade": member.grade}
 
 
 def chosen(members: Sequence[MemberResult]) -> MemberResult:
-    """Choose the member of the largest group with the best self-score, then the first. Failed members come last."""
+    """Choose the member of the largest group with the best self-score, then the first. Failed
+    members come last."""
 
     def rank(member: MemberResult) -> tuple[bool, float, float]:
         group = math.inf if member.group is None else member.group
@@ -117,7 +143,8 @@ def chosen(members: Sequence[MemberResult]) -> MemberResult:
 
 
 def cost(problem: ProblemResult, prices: Prices | None) -> dict[str, float | None]:
-    """Return the tokens and dollars of a problem's completions and side calls, without gradings (None: unknown)."""
+    """Return the tokens and dollars of a problem's completions and side calls, without gradings
+    (None: unknown)."""
     counted = [call.counted for step in problem.steps for call in step.new_calls]
     return {
         "input_tokens": total(prompt for prompt, _, _ in counted),
@@ -129,7 +156,8 @@ def cost(problem: ProblemResult, prices: Prices | None) -> dict[str, float | Non
 def history(problem: ProblemResult, journals: Archive) -> list[dict[str, Any]] | None:
     """Return the prompt and reply of each call of a problem, or None if the journals lack a call.
 
-    Calls are ordered by step and member. Side calls follow their member. A failed request has an error but no reply.
+    Calls are ordered by step and member. Side calls follow their member. A failed request has an
+    error but no reply.
     """
     asked = [
         ({"step": step.step, "member": place}, member, call)
@@ -146,7 +174,11 @@ def history(problem: ProblemResult, journals: Archive) -> list[dict[str, Any]] |
         if (found := journals.record(call.key)) is None:
             return None
         messages += [message | at for message in found.messages]
-        reply = {"role": "assistant", "content": found.completion.text, "thinking": found.completion.thinking} | at
+        reply = {
+            "role": "assistant",
+            "content": found.completion.text,
+            "thinking": found.completion.thinking,
+        } | at
         if call is member:
             reply |= {"answer": member.answer, "correct": member.correct} | _grade(member)
         else:

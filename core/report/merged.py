@@ -13,7 +13,10 @@ from core.results.find import path_of
 from core.results.merge import merge
 from core.results.points import MERGES
 
-ABOUT = "Merge runs that differ only in SEED. Each problem gets the mean, best (max) or worst (min) of its runs."
+ABOUT = (
+    "Merge runs that differ only in SEED. Each problem gets the mean, best (max) or worst (min) of "
+    "its runs."
+)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -1,8 +1,9 @@
 """Write the report from results and journals: one HTML file that needs no network.
 
-Figures, members and texts are packed into the page as gzipped JSON. Texts that do not fit are stored in a folder next
-to the page, with files for each problem (core/report/texts.py). The page shows texts of models as text nodes only. Its
-Content-Security-Policy allows only its own scripts and the files of texts.
+Figures, members and texts are packed into the page as gzipped JSON. Texts that do not fit are
+stored in a folder next to the page, with files for each problem (core/report/texts.py). The page
+shows texts of models as text nodes only. Its Content-Security-Policy allows only its own scripts
+and the files of texts.
 """
 
 import base64
@@ -45,11 +46,18 @@ RENAMED = {"score": "self_score", "self_evaluation_left_out": "left_out"}
 PAGE_BYTES = 4_900_000  # maximum size of the page without its folder of texts
 
 
-def data(runs: Sequence[Results], compared: Path | None = None, view: View | None = None) -> dict[str, Any]:
-    """Return the page's data without texts. `compared` is the folder of a comparison, and `view` belongs to a lab."""
+def data(
+    runs: Sequence[Results], compared: Path | None = None, view: View | None = None
+) -> dict[str, Any]:
+    """Return the page's data without texts. `compared` is the folder of a comparison, and `view`
+    belongs to a lab."""
     names = tables.labels(runs)
     return {
-        "name": view.data["name"] if view else compared.name if compared else ", ".join(run.name for run in runs),
+        "name": view.data["name"]
+        if view
+        else compared.name
+        if compared
+        else ", ".join(run.name for run in runs),
         "runs": [
             {
                 "name": name,
@@ -68,7 +76,9 @@ def data(runs: Sequence[Results], compared: Path | None = None, view: View | Non
         and {
             "name": compared.name,
             "text": table_of(compared),
-            "figures": {path.stem: _packed(path, "image/png") for path in sorted(compared.glob("*.png"))},
+            "figures": {
+                path.stem: _packed(path, "image/png") for path in sorted(compared.glob("*.png"))
+            },
         },
         "most": MAX_POINTS,
         "good": GOOD,
@@ -114,13 +124,18 @@ def _problem(problem: ProblemResult) -> dict[str, Any]:
 def _member(member: MemberResult) -> dict[str, Any]:
     """Return a member as an object of the page. Fields that are None are omitted, to save space."""
     fields = msgspec.to_builtins(member) | {"doubt": ", ".join(member.doubts) or None}
-    shown = {name: value for name, value in fields.items() if name not in HIDDEN and value is not None}
+    shown = {
+        name: value for name, value in fields.items() if name not in HIDDEN and value is not None
+    }
     return {RENAMED.get(name, name): value for name, value in shown.items()}
 
 
-def _comparison(runs: Sequence[Results], names: Sequence[str], is_noted: bool) -> dict[str, Any] | None:
-    """Compare each result with the first, with notes on failures and on differences. Return None for a single result.
-    If `is_noted`, omit differences: a comparison's table has its own notes, and a race's entries differ in problems."""
+def _comparison(
+    runs: Sequence[Results], names: Sequence[str], is_noted: bool
+) -> dict[str, Any] | None:
+    """Compare each result with the first, with notes on failures and on differences. Return None
+    for a single result. If `is_noted`, omit differences: a comparison's table has its own notes,
+    and a race's entries differ in problems."""
     if len(runs) < 2:
         return None
     notes: list[str] = []
@@ -133,23 +148,34 @@ def _comparison(runs: Sequence[Results], names: Sequence[str], is_noted: bool) -
         else:
             pairs.append(replace(pair, name=name))
             notes += [] if is_noted else pair.notes
-    return {"table": compare.differences(pairs, names[0]).page() if pairs else None, "notes": [*dict.fromkeys(notes)]}
+    return {
+        "table": compare.differences(pairs, names[0]).page() if pairs else None,
+        "notes": [*dict.fromkeys(notes)],
+    }
 
 
 def html(
     known: Known, parts: Packed = (), live: float = 0, folder: str = "", view: View | None = None
 ) -> Iterator[bytes]:
-    """Yield the page in pieces. `known` is its data, and the folder named `folder` has the texts that `parts` lack.
-    A page with `live` asks for newer data after so many seconds."""
+    """Yield the page in pieces. `known` is its data, and the folder named `folder` has the texts
+    that `parts` lack. A page with `live` asks for newer data after so many seconds."""
     inline, styles = (view.scripts, view.styles) if view else ((), ())
     scripts = [*SCRIPTS, *inline, WEB / "main.js"]
-    return rendered(WEB / "report.html", scripts, [*STYLES, *styles], known, parts, live=live, texts=folder)
+    return rendered(
+        WEB / "report.html", scripts, [*STYLES, *styles], known, parts, live=live, texts=folder
+    )
 
 
 def rendered(
-    template: Path, scripts: Sequence[Path], styles: Sequence[Path], known: Known, parts: Packed = (), **more: Any
+    template: Path,
+    scripts: Sequence[Path],
+    styles: Sequence[Path],
+    known: Known,
+    parts: Packed = (),
+    **more: Any,
 ) -> Iterator[bytes]:
-    """Yield a page in pieces. Only its own `scripts` and `styles` have the nonce that its policy demands."""
+    """Yield a page in pieces. Only its own `scripts` and `styles` have the nonce that its policy
+    demands."""
     pieces = PAGES.get_template(str(template)).generate(
         known=known,
         made=results.now(),
@@ -168,9 +194,14 @@ def _inside(font: re.Match[str]) -> str:
 
 
 def write(
-    runs: Sequence[Results], path: Path, whole: bool = False, compared: Path | None = None, view: View | None = None
+    runs: Sequence[Results],
+    path: Path,
+    whole: bool = False,
+    compared: Path | None = None,
+    view: View | None = None,
 ) -> list[Path]:
-    """Write the page and, unless it should be `whole`, move texts beyond PAGE_BYTES to a folder. Return the paths."""
+    """Write the page and, unless it should be `whole`, move texts beyond PAGE_BYTES to a folder.
+    Return the paths."""
     folder = path.with_name(f"{path.stem}.texts")
     shutil.rmtree(folder, ignore_errors=True)
     known = data(runs, compared, view)
@@ -185,5 +216,7 @@ def write(
                 parts.add(r, n, tiers)
         known["runs"][r]["missing"] = run.missing
     inside = (each for tier in parts.inside.values() for each in tier.items())
-    write_atomically(path, html(known, inside, folder=folder.name if folder.exists() else "", view=view))
+    write_atomically(
+        path, html(known, inside, folder=folder.name if folder.exists() else "", view=view)
+    )
     return [path, folder] if folder.exists() else [path]

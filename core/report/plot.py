@@ -17,7 +17,8 @@ from core.results.spending import UNITS, Meter
 
 BLUE, ORANGE = "#1f5fa8", "#b35806"
 COLORS = (BLUE, ORANGE, "#3a7d44", "#7b4fa3", "#8a6d00", "#b3325f")
-MARKS, DASHES = "os^Dv*P", ("-", "--", ":")  # with COLORS, these distinguish 18 results, also in grey
+# with COLORS, these distinguish 18 results, also in grey
+MARKS, DASHES = "os^Dv*P", ("-", "--", ":")
 CAPTIONED = ("N=", "K=", "T=", "TEMPERATURE=", "SEED=", "RUNS=")  # constants below a figure
 Document = dict[str, Any]  # the head of results
 Axis = tuple[str, Sequence[Any]]  # a label and the values
@@ -25,7 +26,8 @@ Points = Iterable[tuple[float, dict[str, Any]]]  # values of x and estimates
 
 
 def plot(document: Document, path: Path) -> None:
-    """Draw a run: points of proofs, or accuracy against steps, waits or samples (pass@k), with 95% intervals."""
+    """Draw a run: points of proofs, or accuracy against steps, waits or samples (pass@k), with 95%
+    intervals."""
     steps, proofs = document["metrics"]["steps"], document["metrics"].get("proofs")
     with _figure([document], path, "", "%" if proofs else "accuracy, %") as axes:
         if proofs:
@@ -34,7 +36,13 @@ def plot(document: Document, path: Path) -> None:
         if len(steps) > 1:
             axes.set_xlabel("step t")
             if not proofs:
-                _draw(axes, [(s["step"], s["majority_accuracy"]) for s in steps], "majority", "s--", ORANGE)
+                _draw(
+                    axes,
+                    [(s["step"], s["majority_accuracy"]) for s in steps],
+                    "majority",
+                    "s--",
+                    ORANGE,
+                )
             name = POINTS if proofs else "mean (pass@1)"
             _draw(axes, [(s["step"], s["mean_accuracy"]) for s in steps], name, "o-", BLUE)
             if any(s.get("stage") for s in steps) and len(steps) <= 16:
@@ -47,18 +55,35 @@ def plot(document: Document, path: Path) -> None:
             axes.set_xlim(-0.5, len(shares) - 0.5)
             axes.set_xlabel("proofs of the last populations")
         elif waits := steps and steps[0].get("waits"):
-            _draw(axes, [(each["waits"], each["mean_accuracy"]) for each in waits], "mean (pass@1)", "o-", BLUE)
+            _draw(
+                axes,
+                [(each["waits"], each["mean_accuracy"]) for each in waits],
+                "mean (pass@1)",
+                "o-",
+                BLUE,
+            )
             axes.set_xlabel("waits")
         elif steps and not proofs:
             found = steps[0]["pass_at_k"]
             _draw(axes, [(int(k), estimate) for k, estimate in found.items()], "pass@k", "o-", BLUE)
             n = document["config"].get("N", len(found))
-            _draw(axes, [(n, steps[0]["majority_accuracy"])], f"majority of {n}", "s", ORANGE, "bars", capsize=3)
+            _draw(
+                axes,
+                [(n, steps[0]["majority_accuracy"])],
+                f"majority of {n}",
+                "s",
+                ORANGE,
+                "bars",
+                capsize=3,
+            )
             axes.set_xlabel("samples k")
 
 
-def curves(documents: Sequence[Document], lines: Sequence[tuple[str, Points]], path: Path, x: str, y: str) -> None:
-    """Draw a curve for each name in `lines`. Intervals are only drawn for few curves. `x` and `y` label the axes."""
+def curves(
+    documents: Sequence[Document], lines: Sequence[tuple[str, Points]], path: Path, x: str, y: str
+) -> None:
+    """Draw a curve for each name in `lines`. Intervals are only drawn for few curves. `x` and `y`
+    label the axes."""
     intervals = "band" if len(lines) <= len(COLORS) else ""  # more bands would hide each other
     with _figure(documents, path, x, y, has_intervals=bool(intervals)) as axes:
         for n, (name, points) in enumerate(lines):
@@ -67,7 +92,8 @@ def curves(documents: Sequence[Document], lines: Sequence[tuple[str, Points]], p
 
 
 def frontier(documents: Sequence[Document], path: Path) -> None:
-    """Draw a curve for each document with token counts: accuracy of the vote or points, against tokens per problem."""
+    """Draw a curve for each document with token counts: accuracy of the vote or points, against
+    tokens per problem."""
     lines = []
     for document in documents:
         points, spent = [], 0.0
@@ -85,12 +111,18 @@ def frontier(documents: Sequence[Document], path: Path) -> None:
 
 
 def matched(
-    document: Document, rows: Sequence[tuple[str, float, dict[str, Any]]], path: Path, meter: Meter, what: str
+    document: Document,
+    rows: Sequence[tuple[str, float, dict[str, Any]]],
+    path: Path,
+    meter: Meter,
+    what: str,
 ) -> None:
     """Draw `what` against the budget for each scaffold. `rows` are (scaffold, budget, estimate)."""
     with _figure([document] * 2, path, f"budget per problem, {UNITS[meter.unit]}", what) as axes:
         for n, name in enumerate(dict.fromkeys(name for name, *_ in rows)):
-            points = [(budget * 1.025**n, estimate) for other, budget, estimate in rows if other == name]
+            points = [
+                (budget * 1.025**n, estimate) for other, budget, estimate in rows if other == name
+            ]
             _draw(axes, points, name, *_style(n), "bars", elinewidth=0.7)
         axes.set_xscale("log", base=2)
         budgets = sorted({budget for _, budget, _ in rows})
@@ -98,9 +130,14 @@ def matched(
         axes.minorticks_off()
 
 
-def swept(document: Document, points: Sequence[tuple[str, float, dict[str, Any], bool]], path: Path, what: str) -> None:
-    """Draw `what` against tokens for the runs of a sweep. `points` are (name, tokens, estimate, whether on the front).
-    Intervals and names are only drawn for the front."""
+def swept(
+    document: Document,
+    points: Sequence[tuple[str, float, dict[str, Any], bool]],
+    path: Path,
+    what: str,
+) -> None:
+    """Draw `what` against tokens for the runs of a sweep. `points` are (name, tokens, estimate,
+    whether on the front). Intervals and names are only drawn for the front."""
     from matplotlib.ticker import LogLocator
 
     with _figure([document] * 2, path, "completion tokens per problem", what) as axes:
@@ -111,7 +148,9 @@ def swept(document: Document, points: Sequence[tuple[str, float, dict[str, Any],
         _draw(axes, best, "front", "s--", ORANGE, "bars", capsize=3, elinewidth=0.8)
         for name, x, estimate in front:
             at, offset = (x, 100 * estimate["value"]), (4, -4)
-            axes.annotate(name, at, offset, textcoords="offset points", va="top", fontsize=7, parse_math=False)
+            axes.annotate(
+                name, at, offset, textcoords="offset points", va="top", fontsize=7, parse_math=False
+            )
         axes.set_xscale("log")
         axes.margins(x=0.15)  # room for the names
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
@@ -119,12 +158,20 @@ def swept(document: Document, points: Sequence[tuple[str, float, dict[str, Any],
         axes.minorticks_off()
 
 
-def race(document: Document, lines: Sequence[tuple[str, list[dict[str, Any]]]], first: str, path: Path) -> None:
-    """Draw how the confidence sequences of a race close. Each of `lines` is an entry's name and its differences
-    from the entry `first` after each problem, until its drop. If there are many, draw only the upper ends."""
+def race(
+    document: Document, lines: Sequence[tuple[str, list[dict[str, Any]]]], first: str, path: Path
+) -> None:
+    """Draw how the confidence sequences of a race close. Each of `lines` is an entry's name and its
+    differences from the entry `first` after each problem, until its drop. If there are many, draw
+    only the upper ends."""
     intervals = "band" if len(lines) <= len(COLORS) else ""
-    value, what = ("difference", "accuracy") if intervals else ("high", "highest plausible accuracy")
-    x, y = "problems. A line ends when its entry is dropped", f"{what} minus {cut(first, 40)}, points"
+    value, what = (
+        ("difference", "accuracy") if intervals else ("high", "highest plausible accuracy")
+    )
+    x, y = (
+        "problems. A line ends when its entry is dropped",
+        f"{what} minus {cut(first, 40)}, points",
+    )
     with _figure([document] * 2, path, x, y, has_intervals=False) as axes:
         for n, (name, of) in enumerate(lines):
             points = [(place, {**each, "value": each[value]}) for place, each in enumerate(of, 1)]
@@ -135,19 +182,36 @@ def race(document: Document, lines: Sequence[tuple[str, list[dict[str, Any]]]], 
 
 
 def grid(
-    document: Document, x: Axis, y: Axis, cells: Sequence[Sequence[float]], path: Path, most: float, label: str = ""
+    document: Document,
+    x: Axis,
+    y: Axis,
+    cells: Sequence[Sequence[float]],
+    path: Path,
+    most: float,
+    label: str = "",
 ) -> None:
-    """Draw a map with a row of `cells` for each value of `y`, and nan for an empty cell. `x` and `y` are a label and
-    its values. The darkest color is `most`. With a `label`, cells have a decimal, and the map has a color bar."""
+    """Draw a map with a row of `cells` for each value of `y`, and nan for an empty cell. `x` and
+    `y` are a label and its values. The darkest color is `most`. With a `label`, cells have a
+    decimal, and the map has a color bar."""
     form = ".1f" if label else ",.0f"
-    with _figure([document] * 2, path, x[0], y[0], map_height=4.4 if label else 5.2, has_intervals=False) as axes:
+    with _figure(
+        [document] * 2, path, x[0], y[0], map_height=4.4 if label else 5.2, has_intervals=False
+    ) as axes:
         aspect = "auto" if label else "equal"
         drawn = axes.imshow(cells, "Blues", origin="lower", aspect=aspect, vmin=0, vmax=most)
         for row, values in enumerate(cells):
             for column, value in enumerate(values):
                 if not math.isnan(value):
                     color = "white" if value > 0.6 * most else "black"
-                    axes.text(column, row, f"{value:{form}}", ha="center", va="center", color=color, fontsize=8)
+                    axes.text(
+                        column,
+                        row,
+                        f"{value:{form}}",
+                        ha="center",
+                        va="center",
+                        color=color,
+                        fontsize=8,
+                    )
         axes.set_xticks(range(len(x[1])), [str(value) for value in x[1]])
         axes.set_yticks(range(len(y[1])), [str(value) for value in y[1]])
         if label:
@@ -161,10 +225,15 @@ def _style(n: int) -> tuple[str, str]:
 
 @contextmanager
 def _figure(
-    documents: Sequence[Document], path: Path, x: str, y: str, map_height: float = 0, has_intervals: bool = True
+    documents: Sequence[Document],
+    path: Path,
+    x: str,
+    y: str,
+    map_height: float = 0,
+    has_intervals: bool = True,
 ) -> Iterator[Any]:
-    """Yield the axes of a figure with the labels `x` and `y`, then add title and caption and write it. `map_height` is
-    in inches, 0 for no map."""
+    """Yield the axes of a figure with the labels `x` and `y`, then add title and caption and write
+    it. `map_height` is in inches, 0 for no map."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -195,10 +264,21 @@ def _figure(
     write_atomically(path, drawn.getvalue())
 
 
-def _draw(axes: Any, points: Points, label: str, style: str, color: str, intervals: str = "band", **more: Any) -> None:
+def _draw(
+    axes: Any,
+    points: Points,
+    label: str,
+    style: str,
+    color: str,
+    intervals: str = "band",
+    **more: Any,
+) -> None:
     """Draw estimates in percent, and their intervals as a "band", as "bars" or not at all ("")."""
     points = list(points)
-    x, (y, low, high) = [x for x, _ in points], ([100 * e[k] for _, e in points] for k in ("value", "low", "high"))
+    x, (y, low, high) = (
+        [x for x, _ in points],
+        ([100 * e[k] for _, e in points] for k in ("value", "low", "high")),
+    )
     bars = np.abs(np.subtract([low, high], [y])) if intervals == "bars" else None
     axes.errorbar(x, y, bars, fmt=style, color=color, label=label, markersize=5, **more)
     if intervals == "band":
@@ -212,16 +292,23 @@ def _whole_numbers(axes: Any) -> None:
 
 
 def _heading(documents: Sequence[Document]) -> str:
-    """Return the title of a single result, or the common title of several. If they differ, say so."""
+    """Return the title of a single result, or the common title of several. If they differ, say
+    so."""
     titles = {title(document) for document in documents}
     if len(documents) > 1:
         titles = {heading.partition(": ")[2] for heading in titles}
-    return textwrap.fill(titles.pop() if len(titles) == 1 else "results of several models or sets", 100)
+    return textwrap.fill(
+        titles.pop() if len(titles) == 1 else "results of several models or sets", 100
+    )
 
 
 def _caption(documents: Sequence[Document], has_intervals: bool) -> str:
     shared = documents[0]["config"].items()
-    alike = [f"{name}={value}" for name, value in shared if all(of["config"].get(name) == value for of in documents)]
+    alike = [
+        f"{name}={value}"
+        for name, value in shared
+        if all(of["config"].get(name) == value for of in documents)
+    ]
     marks = [", ".join(each for each in alike if each.startswith(CAPTIONED))]
     marks += ["intervals: 95% over problems"] if has_intervals else []
     if any(document["model"].get("embedded") for document in documents):
@@ -229,5 +316,7 @@ def _caption(documents: Sequence[Document], has_intervals: bool) -> str:
     if not all(document["complete"] for document in documents):
         marks.append("partial run")
     if len(documents) == 1 and (counted := over(documents[0])):
-        marks.append(f"{'figures' if is_of_proofs(documents[0]) else 'accuracies'} over {counted} problems")
+        marks.append(
+            f"{'figures' if is_of_proofs(documents[0]) else 'accuracies'} over {counted} problems"
+        )
     return " · ".join(filter(None, marks))

@@ -8,7 +8,8 @@ from core.base.terminal import aligned, labelled, wrapped
 
 NONE = "-"  # a cell without a value
 BETWEEN = " · "  # separates the parts of a line
-Cell = str | tuple[str, str, bool]  # a cell of the page: its text, or its text, its hint and a flag that marks the cell
+# a cell of the page: its text, or its text, its hint and a flag that marks the cell
+Cell = str | tuple[str, str, bool]
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class Table:
 
     title: str
     columns: Sequence[Column]
-    opens: Sequence[Mapping[str, str]] = ()  # for each row: the names of results to open, by link text
+    # for each row: the names of results to open, by link text
+    opens: Sequence[Mapping[str, str]] = ()
     marks: Sequence[str] = ()  # for each row: a label on the page
     about: str = ""  # the end of the legend, about all figures
 
@@ -57,11 +59,15 @@ class Table:
         return self._fitted(width)[1]
 
     def legend(self, width: int = 0) -> str:
-        """Explain the columns that fit into `width`, a row for each, and all figures in the last row."""
-        return "\n".join(filter(None, [labelled(meanings(self._fitted(width)[0])), wrapped(self.about)]))
+        """Explain the columns that fit into `width`, a row for each, and all figures in the last
+        row."""
+        return "\n".join(
+            filter(None, [labelled(meanings(self._fitted(width)[0])), wrapped(self.about)])
+        )
 
     def _fitted(self, width: int) -> tuple[list[Column], str]:
-        """Choose the columns that fit into `width`, and format them. Columns of zeros are omitted first."""
+        """Choose the columns that fit into `width`, and format them. Columns of zeros are omitted
+        first."""
         shown, left_out = [each for each in self.columns if not each.is_on_page], list[Column]()
 
         def drawn() -> str:
@@ -74,18 +80,27 @@ class Table:
             shown.remove(left_out[-1])
             text = drawn()
         if left_out:
-            text += wrapped(f"\n(no room for: {', '.join(column.head for column in left_out)})", " ", width)
+            text += wrapped(
+                f"\n(no room for: {', '.join(column.head for column in left_out)})", " ", width
+            )
         return shown, text
 
     def markdown(self) -> str:
         columns = [column for column in self.columns if not column.is_on_page]
         heads = [column.head for column in columns]
-        lines = [heads, ["---"] * len(heads), *zip(*(column.cells for column in columns), strict=True)]
-        escaped = ([cell.replace("\\", "\\\\").replace("|", "\\|") for cell in line] for line in lines)
+        lines = [
+            heads,
+            ["---"] * len(heads),
+            *zip(*(column.cells for column in columns), strict=True),
+        ]
+        escaped = (
+            [cell.replace("\\", "\\\\").replace("|", "\\|") for cell in line] for line in lines
+        )
         return f"**{self.title}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in escaped)
 
     def page(self, numbers: Mapping[str, int] | None = None) -> dict[str, Any]:
-        """Return the table for the page, without columns of zeros. `numbers` maps results to numbers, for links."""
+        """Return the table for the page, without columns of zeros. `numbers` maps results to
+        numbers, for links."""
         zeros = [column for column in self.columns if column.is_nothing and not column.is_time]
         named = [f"0 in all rows: {', '.join(column.head for column in zeros)}"] if zeros else []
         shown = [column for column in self.columns if column not in zeros]
@@ -94,8 +109,16 @@ class Table:
             "title": self.title,
             "heads": [column.head for column in shown],
             "meanings": [column.meaning for column in shown],
-            "rows": [list(row) for row in zip(*(column.cells_page or column.cells for column in shown), strict=True)],
+            "rows": [
+                list(row)
+                for row in zip(
+                    *(column.cells_page or column.cells for column in shown), strict=True
+                )
+            ],
             "legend": legend(shown, self.about, *named),
             "marks": list(self.marks),
-            "links": [[[word, known[name]] for word, name in row.items() if name in known] for row in self.opens],
+            "links": [
+                [[word, known[name]] for word, name in row.items() if name in known]
+                for row in self.opens
+            ],
         }

@@ -1,6 +1,8 @@
-"""Collect the texts of a run from its journals: answers, thinking, side calls, gradings and prompts.
+"""Collect the texts of a run from its journals: answers, thinking, side calls, gradings and
+prompts.
 
-Texts are packed into the page. Texts that are too large for it are packed into files next to the page.
+Texts are packed into the page. Texts that are too large for it are packed into files next to the
+page.
 """
 
 import base64
@@ -22,11 +24,13 @@ SHARED = 60  # characters of the shortest text that a prompt stores as a referen
 Piece = str | dict[str, str]  # a text, or a reference: "of" is "step,member", "part" names its text
 Prompt = list[dict[str, Any]]  # messages: "role", and "content" in pieces
 Source = tuple[dict[str, str], str]  # a reference and its text
-Tiers = dict[str, dict[str, dict[str, Any]]]  # by tier, then by "step,member", and in tier "a" also by "problem"
+# by tier, then by "step,member", and in tier "a" also by "problem"
+Tiers = dict[str, dict[str, dict[str, Any]]]
 
 
 def of_problem(problem: ProblemResult, journals: Archive) -> tuple[Tiers, int]:
-    """Collect the texts of `problem` from `journals`. Return them, and count the members that are in no journal."""
+    """Collect the texts of `problem` from `journals`. Return them, and count the members that are
+    in no journal."""
     tiers: Tiers = {tier: {} for tier in TIERS}
     if problem.graded_by:
         tiers["a"]["problem"] = problem.graded_by
@@ -42,19 +46,37 @@ def of_problem(problem: ProblemResult, journals: Archive) -> tuple[Tiers, int]:
                 missing += 1
                 continue
             reply, messages = found.completion, found.messages
-            shown = [each for j in dict.fromkeys(member.parents) if j < len(earlier) for each in earlier[j]]
+            shown = [
+                each
+                for j in dict.fromkeys(member.parents)
+                if j < len(earlier)
+                for each in earlier[j]
+            ]
             prompt = prompts.setdefault(member.key, _prompt(messages, shown))
             pieces = [piece for message in prompt for piece in message["content"]]
-            is_short = all(len(p) < SHORT if isinstance(p, str) else p["part"] != "thinking" for p in pieces)
-            answers = {"answer": reply.answer, "forced": reply.forced, "prompt": prompt if is_short else None}
+            is_short = all(
+                len(p) < SHORT if isinstance(p, str) else p["part"] != "thinking" for p in pieces
+            )
+            answers = {
+                "answer": reply.answer,
+                "forced": reply.forced,
+                "prompt": prompt if is_short else None,
+            }
             more: dict[str, Any] = {
                 "thinking": reply.thinking,
-                "side_calls": [_side_call(journals, call.key, [*sources[i], *shown]) for call in member.side_calls],
+                "side_calls": [
+                    _side_call(journals, call.key, [*sources[i], *shown])
+                    for call in member.side_calls
+                ],
                 "prompt": None if is_short else prompt,
-                "gradings": [_side_call(journals, call.key, sources[i]) for call in member.grading_calls],
+                "gradings": [
+                    _side_call(journals, call.key, sources[i]) for call in member.grading_calls
+                ],
                 "reasons": member.reasons if member.is_proof else [],
             }
-            tiers["a"][f"{t},{i}"] = {name: value for name, value in answers.items() if value is not None}
+            tiers["a"][f"{t},{i}"] = {
+                name: value for name, value in answers.items() if value is not None
+            }
             if rest := {name: value for name, value in more.items() if value}:
                 tiers["b"][f"{t},{i}"] = rest
         earlier = sources
@@ -73,12 +95,16 @@ def _side_call(journals: Archive, key: str, sources: Sequence[Source]) -> dict[s
 
 def _sources(at: str, reply: Completion) -> list[Source]:
     parts = {"answer": reply.answer, "thinking": reply.thinking, "forced": reply.forced or ""}
-    found = [({"of": at, "part": part}, text) for part, text in parts.items() if len(text) >= SHARED]
+    found = [
+        ({"of": at, "part": part}, text) for part, text in parts.items() if len(text) >= SHARED
+    ]
     return sorted(found, key=lambda source: -len(source[1]))
 
 
 def _prompt(messages: Sequence[Message], sources: Sequence[Source]) -> Prompt:
-    return [{"role": each["role"], "content": _pieces(each["content"], sources)} for each in messages]
+    return [
+        {"role": each["role"], "content": _pieces(each["content"], sources)} for each in messages
+    ]
 
 
 def _pieces(content: str, sources: Sequence[Source]) -> list[Piece]:
@@ -105,7 +131,8 @@ def packed(value: Any) -> bytes:
 class Parts:
     """The packed texts of a page, by tier and id. The id "p0-12-a" means run 0, problem 12, tier a.
 
-    If the tiers exceed `room` bytes, tier b moves into `folder`, then tier a. Each id becomes a script there.
+    If the tiers exceed `room` bytes, tier b moves into `folder`, then tier a. Each id becomes a
+    script there.
     """
 
     def __init__(self, folder: Path, room: float) -> None:

@@ -16,23 +16,27 @@ from core.base.files import ROOT
 class View:
     """A view that the page shows before the results of a folder. Its `scripts` draw it."""
 
-    data: dict[str, Any]  # name, view (the address), heading, warnings, tables, legend, and data for the scripts
+    # name, view (the address), heading, warnings, tables, legend, and data for the scripts
+    data: dict[str, Any]
     comparison: dict[str, Any] | None
     scripts: tuple[Path, ...]
     styles: tuple[Path, ...]
 
 
 class Report(Protocol):
-    """The interface of a lab's module `folders`, through which report.sh reads the lab's folders."""
+    """The interface of a lab's module `folders`, through which report.sh reads the lab's
+    folders."""
 
     def is_folder(self, folder: Path) -> bool:
         """Return whether the lab wrote `folder`."""
 
     def results(self, folder: Path) -> list[Path]:
-        """List the results files in `folder`, in the order of the page. Raises UserError if no file exists yet."""
+        """List the results files in `folder`, in the order of the page. Raises UserError if no file
+        exists yet."""
 
     def records(self, folder: Path) -> list[Path]:
-        """List the other files from which the page is drawn. A live page watches them for changes."""
+        """List the other files from which the page is drawn. A live page watches them for
+        changes."""
 
     def page(self, folder: Path, runs: Sequence[Any]) -> View:
         """Return the view of `folder`. `runs` are its results (core/report/page.py)."""
@@ -55,21 +59,28 @@ def registry() -> dict[str, dict[str, Any]]:
 
 
 def answers(args: Namespace, folder: Path) -> bool:
-    """Let a lab run the command if it concerns only this lab. Return whether a lab ran it. Raises UserError."""
+    """Let a lab run the command if it concerns only this lab. Return whether a lab ran it. Raises
+    UserError."""
     modules = (import_module(entry["report"]) for entry in registry().values() if "report" in entry)
     return any(module.answers(args, folder) for module in modules)
 
 
 def report_of(folder: Path) -> Report | None:
     """Return the module `folders` of the lab that wrote `folder`, or None if no lab did."""
-    modules = (cast(Report, import_module(of["folders"])) for of in registry().values() if "folders" in of)
+    modules = (
+        cast(Report, import_module(of["folders"])) for of in registry().values() if "folders" in of
+    )
     return next((lab for lab in modules if lab.is_folder(folder)), None)
 
 
 def plan_of(command: str) -> Callable[[Sequence[str]], tuple[str, Any, list[str]]] | None:
-    """Load the function that plans a lab's `command`, or None. It maps arguments to name, plan and constants."""
+    """Load the function that plans a lab's `command`, or None. It maps arguments to name, plan and
+    constants."""
     for entry in registry().values():
         if found := entry.get("plans", {}).get(command):
             module, _, function = found.partition(":")
-            return cast(Callable[[Sequence[str]], tuple[str, Any, list[str]]], getattr(import_module(module), function))
+            return cast(
+                Callable[[Sequence[str]], tuple[str, Any, list[str]]],
+                getattr(import_module(module), function),
+            )
     return None

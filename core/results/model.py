@@ -1,8 +1,8 @@
 """Define the types and ranges of the fields of the results JSON (schema 1) that code reads.
 
-core/results/schema.json states the whole format, and tests/results/test_schema.py compares the two. Fields that
-core/types.py also has keep its names here. In the file, `carried_over` is `again`, `self_score` is `score`, and
-`side_calls` are `checks`.
+core/results/schema.json states the whole format, and tests/results/test_schema.py compares the two.
+Fields that core/types.py also has keep its names here. In the file, `carried_over` is `again`,
+`self_score` is `score`, and `side_calls` are `checks`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +19,8 @@ TEXT = 2000  # maximum characters of a reference answer on the page
 NOT_A_PROOF: Any = -1  # the `worth` of a member that is an answer or an ungraded proof
 
 Time = Annotated[str, Meta(max_length=40)]
-Key = Annotated[str, Meta(pattern="^[0-9a-f]{32}$", max_length=32)]  # key of a completion in the journal
+# key of a completion in the journal
+Key = Annotated[str, Meta(pattern="^[0-9a-f]{32}$", max_length=32)]
 Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _POINTS = Meta(ge=0, le=MAX_POINTS)
 GradePoints = Annotated[int, _POINTS] | Annotated[float, _POINTS]  # integers stay integers
@@ -50,7 +51,8 @@ class Rate(Part, frozen=True, kw_only=True):
 
 
 class AfterWaits(Part, frozen=True, kw_only=True):
-    """A step after at most `waits` waits. `gain` is the change of `mean_accuracy` from 0 waits (None for 0 waits)."""
+    """A step after at most `waits` waits. `gain` is the change of `mean_accuracy` from 0 waits
+    (None for 0 waits)."""
 
     waits: Count
     waited: Count  # members with `waits` waits or more, but 0 for 0 waits
@@ -65,16 +67,24 @@ _Rank = Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,8}$(?!\n)")]
 def is_unread(member: Mapping[str, Any]) -> bool:
     """Return whether a reply lacks a readable answer. A proof needs no answer."""
     is_wrong = member["correct"] is False and "written" not in member
-    return is_wrong and member["answer"] is None and member["doubt"] is not None and "error" not in member
+    return (
+        is_wrong
+        and member["answer"] is None
+        and member["doubt"] is not None
+        and "error" not in member
+    )
 
 
-# The counts of a step, each with a test for one member. A count in SELDOM is written only if it is not 0. A new count
-# needs a line here and in schema.json. For COUNTS it also needs a field below and a column in core/report/tables.py.
+# The counts of a step, each with a test for one member. A count in SELDOM is written only if it is
+# not 0. A new count needs a line here and in schema.json. For COUNTS it also needs a field below
+# and a column in core/report/tables.py.
 COUNTS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     "truncated": lambda member: member["finish_reason"] == "length",
     "forced": lambda member: "unforced" in member and end_of(member["finish_reason"]) == CUT,
     "unread": is_unread,
-    "doubtful": lambda member: member["doubt"] is not None and "error" not in member and not is_unread(member),
+    "doubtful": lambda member: (
+        member["doubt"] is not None and "error" not in member and not is_unread(member)
+    ),
     "failed": lambda member: "error" in member,
 }
 SELDOM: dict[str, Callable[[Mapping[str, Any]], bool]] = {
@@ -89,7 +99,8 @@ SELDOM: dict[str, Callable[[Mapping[str, Any]], bool]] = {
 
 
 class StepMetrics(Part, frozen=True, kw_only=True):
-    """The figures of a step, over the problems that reached it. Accuracies also include problems that ended earlier."""
+    """The figures of a step, over the problems that reached it. Accuracies also include problems
+    that ended earlier."""
 
     step: Count
     stage: str = ""  # the scaffold's name of the step, if it has one
@@ -117,7 +128,8 @@ class StepMetrics(Part, frozen=True, kw_only=True):
 
 
 class Verification(Part, frozen=True, kw_only=True):
-    """The AUC of self-scores, for right against wrong candidates. `auc` is None if one kind is missing."""
+    """The AUC of self-scores, for right against wrong candidates. `auc` is None if one kind is
+    missing."""
 
     right: Count
     wrong: Count
@@ -141,7 +153,8 @@ class Proofs(Part, frozen=True, kw_only=True):
 
 
 class Grading(Part, frozen=True, kw_only=True):
-    """The grading of proofs. `prompt` is None if it depends on the problem. `grades`: gradings per proof (GRADES)."""
+    """The grading of proofs. `prompt` is None if it depends on the problem. `grades`: gradings per
+    proof (GRADES)."""
 
     model: str
     prompt: str | None
@@ -154,7 +167,8 @@ class Grading(Part, frozen=True, kw_only=True):
 
 
 class Metrics(Part, frozen=True, kw_only=True):
-    """The figures of a run. `spent`: the dollars paid for the experiment so far, also by earlier or failed requests."""
+    """The figures of a run. `spent`: the dollars paid for the experiment so far, also by earlier or
+    failed requests."""
 
     steps: list[StepMetrics]
     tokens: Annotated[dict[Literal["prompt", "cached", "completion"], Tokens], Meta(min_length=3)]
@@ -166,7 +180,8 @@ class Metrics(Part, frozen=True, kw_only=True):
 
 
 class Runs(Part, frozen=True, kw_only=True):
-    """The runs in merged results. `of` is their experiment, and `by` says how the runs of a problem are merged."""
+    """The runs in merged results. `of` is their experiment, and `by` says how the runs of a problem
+    are merged."""
 
     of: str
     by: Literal["mean", "max", "min"]
@@ -211,7 +226,8 @@ class MemberResult(CallCost, frozen=True, kw_only=True, omit_defaults=True):
     parents: list[Count]
     unforced: Reading | None = None  # the answer before a forced or elicited answer
     carried_over: bool = field(default=False, name="again")
-    self_score: Finite | None = field(default=None, name="score")  # verdicts give a share, other scores any number
+    # verdicts give a share, other scores any number
+    self_score: Finite | None = field(default=None, name="score")
     verdicts: list[Share | None] | None = None
     side_calls: list[CallCost] = field(default=[], name="checks")
     notes: list[str] = []
@@ -219,19 +235,24 @@ class MemberResult(CallCost, frozen=True, kw_only=True, omit_defaults=True):
     grade: GradePoints | None = None  # points of a proof, or a grade between wrong and right
     worth: Share | None = NOT_A_PROOF  # points / 7 of a proof, None if the grade is missing
     ungraded: str | None = None  # the reason why a proof has no grade
-    grades: list[Annotated[int, Meta(ge=0, le=MAX_POINTS)] | None] = []  # by grading, None if missing
+    # by grading, None if missing
+    grades: list[Annotated[int, Meta(ge=0, le=MAX_POINTS)] | None] = []
     reasons: list[str] = []  # the grader's reasons, by grading
     grading_calls: list[CallCost] = field(default=[], name="grading")
-    left_out: Count = field(default=0, name="self_evaluation_left_out")  # characters hidden from the grader
+    # characters hidden from the grader
+    left_out: Count = field(default=0, name="self_evaluation_left_out")
 
     @property
     def is_proof(self) -> bool:
-        """True for a proof after grading, also if its grade is missing, or if it is truncated or empty (0 points)."""
+        """True for a proof after grading, also if its grade is missing, or if it is truncated or
+        empty (0 points)."""
         return bool(self.worth != NOT_A_PROOF)
 
     @property
     def doubts(self) -> list[str]:
-        return list(dict.fromkeys(filter(None, [self.doubt, "undecided" if self.undecided else None])))
+        return list(
+            dict.fromkeys(filter(None, [self.doubt, "undecided" if self.undecided else None]))
+        )
 
     @property
     def calls(self) -> list[CallCost]:
@@ -252,7 +273,9 @@ class StepResult(Part, frozen=True, kw_only=True):
     @property
     def new_calls(self) -> "list[CallCost]":
         """The calls of this step, without the completions of members that an earlier step made."""
-        return [call for m in self.members for call in (m.side_calls if m.carried_over else m.calls)]
+        return [
+            call for m in self.members for call in (m.side_calls if m.carried_over else m.calls)
+        ]
 
     @property
     def completion_tokens(self) -> float | None:
@@ -287,7 +310,8 @@ class ProblemResult(Part, frozen=True, kw_only=True):
 
 
 class Head(Part, frozen=True, kw_only=True):
-    """The fields that code reads, without problems. `runs`, `prices` and `grading` are None if the file lacks them."""
+    """The fields that code reads, without problems. `runs`, `prices` and `grading` are None if the
+    file lacks them."""
 
     experiment: str
     complete: bool

@@ -19,12 +19,16 @@ FREE = {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0, "seconds
 
 
 def record(step: int, population: Sequence[Member], graded: Graded) -> dict[str, Any]:
-    """Return the record of a step of a problem. Members with equal answers share a "group". Group 0 is the largest."""
-    members = [_member(member, grade) for member, grade in zip(population, graded.grades, strict=True)]
+    """Return the record of a step of a problem. Members with equal answers share a "group". Group 0
+    is the largest."""
+    members = [
+        _member(member, grade) for member, grade in zip(population, graded.grades, strict=True)
+    ]
     for m, group in zip(members, graded.groups, strict=False):
         m["group"] = group
     whole = [m.completion for m in population if not (m.completion.error or m.completion.filtered)]
-    with_text = [(c.thinking, c.text) for c in whole if (c.thinking + c.text).strip()]  # empty texts don't count
+    # empty texts don't count
+    with_text = [(c.thinking, c.text) for c in whole if (c.thinking + c.text).strip()]
     values = [grade.value for grade in graded.grades if grade.value is not None]
     return {
         "step": step,
@@ -49,7 +53,9 @@ def _member(member: Member, grade: Grade) -> dict[str, Any]:
         record["unforced"] = _reading(grade.unforced)
     if grade.before_waits:
         taken = zip(grade.before_waits, completion.tokens_before_waits, strict=True)
-        record["before_waits"] = [_reading(each) | {"completion_tokens": tokens or None} for each, tokens in taken]
+        record["before_waits"] = [
+            _reading(each) | {"completion_tokens": tokens or None} for each, tokens in taken
+        ]
     if grade.side_calls:
         record["grading"] = [_cost(call) for call in grade.side_calls]
     if member.carried_over:
@@ -66,8 +72,8 @@ def _member(member: Member, grade: Grade) -> dict[str, Any]:
 
 
 def _finite(score: float | None) -> float | None:
-    """Return a score as a number for JSON, or None if it is missing, nan or infinite. Reward models may return a number
-    of numpy or torch."""
+    """Return a score as a number for JSON, or None if it is missing, nan or infinite. Reward models
+    may return a number of numpy or torch."""
     number = math.nan if score is None else float(score)
     return number if math.isfinite(number) else None
 
@@ -84,12 +90,14 @@ def _reading(grade: Grade) -> dict[str, Any]:
 
 
 def _silence(completion: Completion) -> str | None:
-    """Return the kind of a completion without an answer (SILENCES), or None for all others, also truncated ones."""
+    """Return the kind of a completion without an answer (SILENCES), or None for all others, also
+    truncated ones."""
     return next((kind for kind in SILENCES if getattr(completion, kind)), None)
 
 
 def _cost(completion: Completion) -> dict[str, Any]:
-    """Return a completion's key, seed, tokens and seconds, and its end: finish reason, context, error or silence."""
+    """Return a completion's key, seed, tokens and seconds, and its end: finish reason, context,
+    error or silence."""
     prompt, cached, written = completion.counted
     cost: dict[str, Any] = {
         "finish_reason": completion.finish_reason,
@@ -102,6 +110,10 @@ def _cost(completion: Completion) -> dict[str, Any]:
     }
     if completion.context:
         cost["context"] = completion.context
-    cost |= {name: why for name in ("not_forced", "not_waited") if (why := getattr(completion, name))}
+    cost |= {
+        name: why for name in ("not_forced", "not_waited") if (why := getattr(completion, name))
+    }
     silence = _silence(completion)
-    return cost | ({"error": completion.error} if completion.error else {silence: True} if silence else {})
+    return cost | (
+        {"error": completion.error} if completion.error else {silence: True} if silence else {}
+    )

@@ -18,7 +18,8 @@ UNITS = {
 
 @dataclass(frozen=True)
 class Meter:
-    """A counter of costs in `unit`. Raises UserError if the unit needs an unknown `shape` or unknown `prices`."""
+    """A counter of costs in `unit`. Raises UserError if the unit needs an unknown `shape` or
+    unknown `prices`."""
 
     unit: str = "tokens"
     shape: Shape | None = None
@@ -26,8 +27,14 @@ class Meter:
 
     def __post_init__(self) -> None:
         if self.unit not in self.units:
-            needs = "prices in its model card" if self.unit == "dollars" else "a model in a folder (MODEL=FOLDER)"
-            raise UserError(f"BUDGET_IN={self.unit} needs {needs}. Or set BUDGET_IN=tokens or BUDGET_IN=read")
+            needs = (
+                "prices in its model card"
+                if self.unit == "dollars"
+                else "a model in a folder (MODEL=FOLDER)"
+            )
+            raise UserError(
+                f"BUDGET_IN={self.unit} needs {needs}. Or set BUDGET_IN=tokens or BUDGET_IN=read"
+            )
 
     @property
     def units(self) -> list[str]:
@@ -36,7 +43,8 @@ class Meter:
         return [unit for unit in UNITS if unit not in lacking]
 
     def cost(self, counted: Counted, unit: str = "") -> float | None:
-        """Return the cost of a call in the meter's unit, or in `unit`. Return None if it needs uncounted tokens."""
+        """Return the cost of a call in the meter's unit, or in `unit`. Return None if it needs
+        uncounted tokens."""
         unit = unit or self.unit
         prompt, cached, completion = counted
         if unit == "tokens" or completion is None:

@@ -17,13 +17,15 @@ NAME = "record.json"  # file name in the folder of a run
 
 @dataclass
 class Record:
-    """The record of a run. The stages of a round are in `rounds`, and stages without a round are in `head`."""
+    """The record of a run. The stages of a round are in `rounds`, and stages without a round are in
+    `head`."""
 
     own: Path  # the folder of the run
     head: dict[str, Any]
     rounds: list[dict[str, Any]] = field(default_factory=list)  # the stages of each round by name
 
-    STAGES: ClassVar[tuple[str, ...]] = ()  # in order. Other stages neither drop stages of their round nor are dropped
+    # in order. Other stages neither drop stages of their round nor are dropped
+    STAGES: ClassVar[tuple[str, ...]] = ()
     PRODUCTS: ClassVar[Mapping[str, str]] = {}  # by stage: the field on which later stages depend
     AT_END: ClassVar[tuple[str, ...]] = ()  # fields of `head` that exist only in a finished run
 
@@ -37,10 +39,12 @@ class Record:
         others: str,
         files: Iterable[Path] = (),
     ) -> Self:
-        """Begin the run that `head` describes, or resume it if the record in `own` has the same field "run".
+        """Begin the run that `head` describes, or resume it if the record in `own` has the same
+        field "run".
 
-        `read` loads the record to resume, and `update` replaces fields of its head. Another run's folder is renamed,
-        and `files` are moved into it. A note names the inputs `others` that may differ. Raises UserError.
+        `read` loads the record to resume, and `update` replaces fields of its head. Another run's
+        folder is renamed, and `files` are moved into it. A note names the inputs `others` that may
+        differ. Raises UserError.
         """
         if (path := own / NAME).exists():
             old = read(path)
@@ -48,7 +52,10 @@ class Record:
                 old.head |= update
                 return old
             kept = put_aside(own, files)
-            print(f"note: {own} belonged to another run (other constants, {others} or model). The folder is now {kept}")
+            print(
+                f"note: {own} belonged to another run (other constants, {others} or model). The "
+                f"folder is now {kept}"
+            )
         make_folder(own)
         return cls(own, head)
 
@@ -57,12 +64,20 @@ class Record:
         return self.own / NAME
 
     def stage(self, name: str, number: int | None = None) -> dict[str, Any]:
-        """Return the outcome of a stage, in round `number` if it belongs to one. Before the stage ends, return {}."""
+        """Return the outcome of a stage, in round `number` if it belongs to one. Before the stage
+        ends, return {}."""
         found: dict[str, Any] = self._part(number).get(name, {})
         return found
 
-    def done(self, name: str, outcome: Mapping[str, Any], number: int | None = None, complete: bool = False) -> None:
-        """Record a stage's `outcome`. If it is new or has a new product, drop later stages, later rounds and AT_END."""
+    def done(
+        self,
+        name: str,
+        outcome: Mapping[str, Any],
+        number: int | None = None,
+        complete: bool = False,
+    ) -> None:
+        """Record a stage's `outcome`. If it is new or has a new product, drop later stages, later
+        rounds and AT_END."""
         old, product = self.stage(name, number), self.PRODUCTS.get(name)
         if number == len(self.rounds):
             self.rounds.append({"round": number})
@@ -78,7 +93,8 @@ class Record:
         self.save(complete)
 
     def save(self, complete: bool, **head: Any) -> None:
-        """Add `complete`, the time and the fields of `head` to the head, and write the record. Raises UserError."""
+        """Add `complete`, the time and the fields of `head` to the head, and write the record.
+        Raises UserError."""
         self.head |= {"complete": complete, "ended": now(), **head}
         content = json.dumps(self.head | ({"rounds": self.rounds} if self.rounds else {}), indent=1)
         write_atomically(self.path, f"{content}\n".encode())

@@ -1,4 +1,5 @@
-"""Count the replies of a run that state no answer in the form that the run reads, and warn if nearly all lack it."""
+"""Count the replies of a run that state no answer in the form that the run reads, and warn if
+nearly all lack it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,16 +22,17 @@ def is_unstated(member: Mapping[str, Any]) -> bool:
 
 
 class Unstated:
-    """The numbers of replies so far (`replies`) and of replies without such an answer (`unstated`). `quote` is the end
-    of such a reply, or ""."""
+    """The numbers of replies so far (`replies`) and of replies without such an answer (`unstated`).
+    `quote` is the end of such a reply, or ""."""
 
     def __init__(self, quote: str = "") -> None:
         self.replies = self.unstated = self.truncated = 0
         self.quote = quote
 
     def add(self, record: Mapping[str, Any], population: Sequence[Member] = ()) -> bool:
-        """Count the replies of a step's record. Without a quote yet, keep one from the `population`, if it is given.
-        Return whether these are the first FIRST replies of a run that needs a warning."""
+        """Count the replies of a step's record. Without a quote yet, keep one from the
+        `population`, if it is given. Return whether these are the first FIRST replies of a run that
+        needs a warning."""
         if "partial" in record:
             return False
         if not self.quote:
@@ -48,12 +50,16 @@ class Unstated:
         is_cut = self.truncated > CUT * self.replies
         if self.replies < FIRST or self.unstated < SHARE * self.replies or is_cut:
             return {}
-        return {"unstated": {"replies": self.replies, "unstated": self.unstated, "quote": self.quote}}
+        return {
+            "unstated": {"replies": self.replies, "unstated": self.unstated, "quote": self.quote}
+        }
 
 
 def warning(figures: Mapping[str, Any], is_boxed: bool) -> str:
     """Return the warning for the field `unstated` of the metrics."""
     where, more = (" in a box", "ANSWER=text, ") if is_boxed else ("", "")
-    shown = f'. The end of one: "{one_line(str(figures["quote"]), QUOTED)}"' if figures["quote"] else ""
+    shown = (
+        f'. The end of one: "{one_line(str(figures["quote"]), QUOTED)}"' if figures["quote"] else ""
+    )
     counts = f"{figures['unstated']:,} of {figures['replies']:,} replies"
     return f"{counts} state no answer{where}. Try {more}SHOTS=4 or ELICIT=1{shown}"

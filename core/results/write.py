@@ -1,4 +1,5 @@
-"""Write results JSON (schema 1, core/results/schema.json) atomically, and rename the file of an earlier run."""
+"""Write results JSON (schema 1, core/results/schema.json) atomically, and rename the file of an
+earlier run."""
 
 import json
 import os
@@ -22,9 +23,11 @@ def now() -> str:
 
 
 def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
-    """Write `document` and its problems to NAME.json, or to NAME.partial.json if it is partial. Return the path.
+    """Write `document` and its problems to NAME.json, or to NAME.partial.json if it is partial.
+    Return the path.
 
-    If it is complete, the names of an earlier NAME.json and NAME.png get the time at which that run was saved.
+    If it is complete, the names of an earlier NAME.json and NAME.png get the time at which that run
+    was saved.
     """
     name = document["experiment"]
     partial = folder / f"{name}.partial.json"
@@ -43,7 +46,8 @@ def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
 
 
 def _unused(path: Path, ending: str = "") -> Path:
-    """Return an unused path for an earlier file or folder `path`: its name, the time of its last change, `ending`."""
+    """Return an unused path for an earlier file or folder `path`: its name, the time of its last
+    change, `ending`."""
     changed = datetime.fromtimestamp(path.stat().st_mtime, UTC).strftime("%Y%m%d-%H%M%S")
     stem = f"{path.name.removesuffix(ending)}.{changed}"
     unused, number = path.with_name(stem + ending), 2
@@ -53,8 +57,8 @@ def _unused(path: Path, ending: str = "") -> Path:
 
 
 def put_aside(folder: Path, files: Iterable[Path] = ()) -> Path:
-    """Add the time of the last change to another run's folder name, move `files` into it, and return its path.
-    Raises UserError."""
+    """Add the time of the last change to another run's folder name, move `files` into it, and
+    return its path. Raises UserError."""
     try:
         kept, moved = _unused(folder), sorted(files)
         os.rename(folder, kept)
@@ -67,17 +71,24 @@ def put_aside(folder: Path, files: Iterable[Path] = ()) -> Path:
 
 
 def own_folder(folder: Path, names: Collection[str], model: str, problems: str) -> None:
-    """Make the folder of a comparison whose runs have `names`. Rename it first if it has other runs, or runs of another
-    model or problem set. Raises UserError."""
+    """Make the folder of a comparison whose runs have `names`. Rename it first if it has other
+    runs, or runs of another model or problem set. Raises UserError."""
     others = False
     for path in within(folder):
         with suppress(UserError):  # a damaged file belongs to no run
             head = read.read(path)[0]
-            found = (path.name.partition(".")[0] in names, head.model["name"], head.problem_set["name"])
+            found = (
+                path.name.partition(".")[0] in names,
+                head.model["name"],
+                head.problem_set["name"],
+            )
             others |= found != (True, model, problems)
     if others:
         kept = put_aside(folder)
-        print(f"note: {folder} had other runs, another model or other problems. The folder is now {kept}")
+        print(
+            f"note: {folder} had other runs, another model or other problems. The folder is now "
+            f"{kept}"
+        )
     make_folder(folder)
 
 
@@ -93,7 +104,11 @@ def _dump(document: dict[str, Any], rows: Iterable[bytes]) -> Iterator[bytes]:
 
 def row(problem: Problem, finished: bool, steps: Iterable[bytes]) -> bytes:
     """Format a problem for the file. Each of `steps` is a record in JSON."""
-    fields: dict[str, Any] = {"id": problem.id, "statement": problem.statement, "answer": problem.answer}
+    fields: dict[str, Any] = {
+        "id": problem.id,
+        "statement": problem.statement,
+        "answer": problem.answer,
+    }
     fields |= {"answer_type": problem.answer_type, "finished": finished}
     fields |= {name: text for name in GRADED_BY if (text := getattr(problem, name))}
     if problem.columns:
@@ -104,7 +119,9 @@ def row(problem: Problem, finished: bool, steps: Iterable[bytes]) -> bytes:
 def stored(row: dict[str, Any]) -> bytes:
     """Format a problem, given as in the file."""
     fields = {name: value for name, value in row.items() if name != "steps"}
-    return _laid_out(fields, (json.dumps(step, ensure_ascii=True).encode() for step in row["steps"]))
+    return _laid_out(
+        fields, (json.dumps(step, ensure_ascii=True).encode() for step in row["steps"])
+    )
 
 
 def _laid_out(fields: dict[str, Any], steps: Iterable[bytes]) -> bytes:

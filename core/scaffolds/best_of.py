@@ -1,4 +1,5 @@
-"""Best of N by self-verification: the model scores N independent solutions, and the best score wins."""
+"""Best of N by self-verification: the model scores N independent solutions, and the best score
+wins."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,28 +16,36 @@ from core.types import Ask, Member, Populations, Problem, Scaffold, Stage
 
 class Constants(Verifying):
     N: int = constant(8, "number of solutions to choose from", 1, 1024)
-    VERIFY_SAMPLES: int = constant(4, "verdicts per solution, or 1 for p_true (the score is their mean)", 1, 64)
+    VERIFY_SAMPLES: int = constant(
+        4, "verdicts per solution, or 1 for p_true (the score is their mean)", 1, 64
+    )
 
 
 async def best_of(problem: Problem, ask: Ask, config: Constants) -> Populations:
-    """Choose the solution that the model scores best. A solution without an answer wins only if no solution has one.
+    """Choose the solution that the model scores best. A solution without an answer wins only if no
+    solution has one.
 
     Yields:
         The N solutions, the N solutions with their scores, and the best solution."""
     messages = prompts.solve(problem)
     samples = await asyncio.gather(*(ask(messages, 0, i) for i in range(config.N)))
-    solutions = [Member(completion, notes=[] if completion.text else [EMPTY]) for completion in samples]
+    solutions = [
+        Member(completion, notes=[] if completion.text else [EMPTY]) for completion in samples
+    ]
     yield Stage("solutions", solutions)
     scored = [again(member, i) for i, member in enumerate(solutions)]
     await verify(problem, scored, 0, ask, config)
     yield Stage("verified", scored)
     spoken = [i for i, completion in enumerate(samples) if completion.text] or list(range(config.N))
-    winner = spoken[best([scored[i].self_score for i in spoken], seeds.rng(config.SEED, problem.id, "best"))]
+    winner = spoken[
+        best([scored[i].self_score for i in spoken], seeds.rng(config.SEED, problem.id, "best"))
+    ]
     yield Stage("best score", [again(scored[winner], winner)])
 
 
 def best(scores: Sequence[float | None], rng: np.random.Generator) -> int:
-    """Return the index of the highest score. Ties are broken at random. None counts as the mean of the known scores."""
+    """Return the index of the highest score. Ties are broken at random. None counts as the mean of
+    the known scores."""
     known = [score for score in scores if score is not None]
     neutral = float(np.mean(known)) if known else 0.0
     keys = np.array([neutral if score is None else score for score in scores])

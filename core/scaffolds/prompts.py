@@ -1,7 +1,9 @@
-"""The prompts to solve, aggregate and verify, in our own words. Aggregation is from RSA (arXiv 2509.26626).
+"""The prompts to solve, aggregate and verify, in our own words. Aggregation is from RSA (arXiv
+2509.26626).
 
-Each prompt has two texts: one for boxed answers and one for proofs. Functions such as `solve` return the messages of a
-request. Results record the prompts' hash, `prompts_sha256()`. A change to a prompt changes its requests' journal keys.
+Each prompt has two texts: one for boxed answers and one for proofs. Functions such as `solve`
+return the messages of a request. Results record the prompts' hash, `prompts_sha256()`. A change to
+a prompt changes its requests' journal keys.
 """
 
 import hashlib
@@ -23,24 +25,31 @@ def worded(text: str) -> Wording:
 
 SOLVE = worded("""{problem}
 
-<Reason step by step and {form}|Write a complete and rigorous proof. Give a reason for every step that is not well \
-known, treat all cases, and prove what you claim rather than say that it is clear. Where something is missing in the \
+<Reason step by step and {form}|Write a complete and rigorous proof. Give a reason for every step \
+that is not well \
+known, treat all cases, and prove what you claim rather than say that it is clear. Where \
+something is missing in the \
 end, say so.>""")
 
 AGGREGATE = worded("""Problem:
 {problem}
 
-Below are {count} candidate <solutions. Some may be wrong|proofs. Some may have errors or gaps>, in different places; \
+Below are {count} candidate <solutions. Some may be wrong|proofs. Some may have errors or gaps>, \
+in different places; \
 none is known to be right.
 
 {candidates}
 
-<Compare the candidates step by step, keep what is correct, repair what is not, and write one improved, complete \
-solution. {Form}|Go through the candidates step by step and tell what each has proved from what it only claims. Keep \
-the arguments that hold, repair the others or find new ones, and write one complete and rigorous proof that can be \
+<Compare the candidates step by step, keep what is correct, repair what is not, and write one \
+improved, complete \
+solution. {Form}|Go through the candidates step by step and tell what each has proved from what \
+it only claims. Keep \
+the arguments that hold, repair the others or find new ones, and write one complete and rigorous \
+proof that can be \
 read without the candidates.>""")
 
-# One candidate (if K = 1, or if only one has text) is refined instead. K = 1 is a control of the RSA paper.
+# One candidate (if K = 1, or if only one has text) is refined instead. K = 1 is a control of the
+# RSA paper.
 REFINE = worded("""Problem:
 {problem}
 
@@ -48,9 +57,12 @@ Below is 1 candidate <solution. It may be wrong|proof. It may have errors or gap
 
 {candidates}
 
-Check the candidate step by step<, keep what is correct, repair what is not, and write one improved, complete \
-solution. {Form}| and tell what it has proved from what it only claims. Keep the arguments that hold, repair the \
-others or find new ones, and write one complete and rigorous proof that can be read without the candidate.>""")
+Check the candidate step by step<, keep what is correct, repair what is not, and write one \
+improved, complete \
+solution. {Form}| and tell what it has proved from what it only claims. Keep the arguments that \
+hold, repair the \
+others or find new ones, and write one complete and rigorous proof that can be read without the \
+candidate.>""")
 
 VERIFY = worded("""Problem:
 {problem}
@@ -58,8 +70,10 @@ VERIFY = worded("""Problem:
 Candidate <solution|proof>:
 {candidate}
 
-Check every step of the candidate <solution and decide whether its final answer is correct|proof and decide whether it \
-proves all that the problem asks for, without an error or a serious gap>. End with one line: "Verdict: True" or \
+Check every step of the candidate <solution and decide whether its final answer is correct|proof \
+and decide whether it \
+proves all that the problem asks for, without an error or a serious gap>. End with one line: \
+"Verdict: True" or \
 "Verdict: False".""")
 
 # The text of {form} in a prompt for each value of ANSWER. {Form} begins a sentence.
@@ -71,14 +85,21 @@ FORMS = {
     LAST_NUMBER: "end with a last line that contains only the final answer, as a number.",
 }
 
-# The beginning of a verdict. It opens the reply for P(True), and the verdict after thinking that was cut off.
+# The beginning of a verdict. It opens the reply for P(True), and the verdict after thinking that
+# was cut off.
 VERDICT = "Verdict:"
 
 
 def request(wording: Wording | str, problem: Problem, **texts: Any) -> list[Message]:
-    """Build the messages of one request from a prompt, the problem and the `texts` that it shows."""
+    """Build the messages of one request from a prompt, the problem and the `texts` that it
+    shows."""
     template = wording if isinstance(wording, str) else wording.of(problem.is_proof)
-    return [{"role": "user", "content": template.format(problem=problem.statement, **forms(problem.way), **texts)}]
+    return [
+        {
+            "role": "user",
+            "content": template.format(problem=problem.statement, **forms(problem.way), **texts),
+        }
+    ]
 
 
 def forms(way: str) -> dict[str, str]:
@@ -87,12 +108,17 @@ def forms(way: str) -> dict[str, str]:
 
 
 class Request(list[Message]):
-    """The messages of a request for a solution: from the problem alone, or from `candidates`. The prompt `one` is for
-    one candidate and `several` for more. core/scaffolds/framing.py builds other messages from these parts."""
+    """The messages of a request for a solution: from the problem alone, or from `candidates`. The
+    prompt `one` is for one candidate and `several` for more. core/scaffolds/framing.py builds other
+    messages from these parts."""
 
-    def __init__(self, several: Wording, one: Wording, problem: Problem, candidates: Sequence[str] = ()) -> None:
+    def __init__(
+        self, several: Wording, one: Wording, problem: Problem, candidates: Sequence[str] = ()
+    ) -> None:
         self.several, self.one, self.problem, self.candidates = several, one, problem, candidates
-        self.shown = "\n\n".join(f"Candidate {i}:\n{text.strip()}" for i, text in enumerate(candidates, 1))
+        self.shown = "\n\n".join(
+            f"Candidate {i}:\n{text.strip()}" for i, text in enumerate(candidates, 1)
+        )
         wording = one if len(candidates) == 1 else several
         super().__init__(request(wording, problem, count=len(candidates), candidates=self.shown))
 
@@ -102,20 +128,23 @@ def solve(problem: Problem) -> Request:
 
 
 def aggregate(problem: Problem, candidates: Sequence[str]) -> Request:
-    """Build a request for one better solution from `candidates`, which the prompt shows in the given order. Without
-    candidates, build a request to solve the problem."""
+    """Build a request for one better solution from `candidates`, which the prompt shows in the
+    given order. Without candidates, build a request to solve the problem."""
     return Request(AGGREGATE, REFINE, problem, candidates) if candidates else solve(problem)
 
 
 def verify(problem: Problem, candidate: str) -> list[Message]:
-    """Build a request to verify `candidate`, with a last line "Verdict: True" or "Verdict: False"."""
+    """Build a request to verify `candidate`, with a last line "Verdict: True" or "Verdict:
+    False"."""
     return request(VERIFY, problem, candidate=candidate.strip())
 
 
 def prompts_sha256(prompts: Sequence[str | Wording], is_proof: bool = False) -> str:
-    """Return the SHA-256 of the texts for proofs (`is_proof`) or answers, including the opening of a forced answer.
-    The hash is the same for each value of ANSWER."""
+    """Return the SHA-256 of the texts for proofs (`is_proof`) or answers, including the opening of
+    a forced answer. The hash is the same for each value of ANSWER."""
     worded = [prompt if isinstance(prompt, str) else prompt.of(is_proof) for prompt in prompts]
     for name, form in forms(BOXED).items():
         worded = [text.replace(f"{{{name}}}", form.replace("{}", "{{}}")) for text in worded]
-    return hashlib.sha256(json.dumps([*worded, FORCED_PROOF if is_proof else FORCED_ANSWER]).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps([*worded, FORCED_PROOF if is_proof else FORCED_ANSWER]).encode()
+    ).hexdigest()

@@ -1,7 +1,9 @@
-"""RSA as in QED-Nano's evaluation: merge solutions in blocks of a circle, then select one by a pairwise knock-out.
+"""RSA as in QED-Nano's evaluation: merge solutions in blocks of a circle, then select one by a
+pairwise knock-out.
 
-Each of ROUNDS rounds puts the previous population in a circle in random order, and draws K distinct offsets. Member i
-merges the members at the positions i + offset (modulo N). If all have text, each is merged exactly K times."""
+Each of ROUNDS rounds puts the previous population in a circle in random order, and draws K distinct
+offsets. Member i merges the members at the positions i + offset (modulo N). If all have text, each
+is merged exactly K times."""
 
 import asyncio
 
@@ -21,7 +23,8 @@ class Constants(Selecting):
 async def qed_rsa(problem: Problem, ask: Ask, config: Constants) -> Populations:
     """Merge solutions in circles, then select one by a knock-out.
 
-    The next candidate replaces a candidate without text. If all candidates lack text, the problem is solved again.
+    The next candidate replaces a candidate without text. If all candidates lack text, the problem
+    is solved again.
 
     Yields:
         The populations t = 0..ROUNDS of N members, then the winners of each knock-out round."""
@@ -37,7 +40,9 @@ async def qed_rsa(problem: Problem, ask: Ask, config: Constants) -> Populations:
 
     population: Population = []
     for t in range(config.ROUNDS + 1):
-        population = list(await asyncio.gather(*(member(t, i, population) for i in range(config.N))))
+        population = list(
+            await asyncio.gather(*(member(t, i, population) for i in range(config.N)))
+        )
         yield Stage(f"merges {t}" if t else "solutions", population)
     async for left in single_elimination(problem, ask, config, population, "select"):
         yield left

@@ -1,7 +1,8 @@
 """Sequential self-refinement: solve, then check and improve the solution ROUNDS times.
 
-The RSA paper (arXiv 2509.26626) uses RSA with K = 1 as a control. Here, member i of a round refines member i of the
-previous round, not a random one. The majority of the N chains' answers wins. N = 1 takes 8 completions by default."""
+The RSA paper (arXiv 2509.26626) uses RSA with K = 1 as a control. Here, member i of a round refines
+member i of the previous round, not a random one. The majority of the N chains' answers wins. N = 1
+takes 8 completions by default."""
 
 import asyncio
 
@@ -12,14 +13,17 @@ from core.types import Ask, Member, Populations, Problem, Scaffold, Stage
 
 
 class Constants(Carrying):
-    N: int = constant(1, "number of independent chains (the majority of their answers wins)", 1, 1024)
+    N: int = constant(
+        1, "number of independent chains (the majority of their answers wins)", 1, 1024
+    )
     ROUNDS: int = constant(7, "number of refinements of the first solution", 0, 1000)
 
 
 async def refinement(problem: Problem, ask: Ask, config: Constants) -> Populations:
     """Refine N solutions ROUNDS times each.
 
-    If a refinement has no answer, its chain keeps the previous answer. A chain without text solves the problem again.
+    If a refinement has no answer, its chain keeps the previous answer. A chain without text solves
+    the problem again.
 
     Yields:
         The populations t = 0..ROUNDS, with one member for each of the N chains."""
@@ -34,7 +38,9 @@ async def refinement(problem: Problem, ask: Ask, config: Constants) -> Populatio
     population = list(await asyncio.gather(*first))
     yield Stage("solutions", population)
     for t in range(1, config.ROUNDS + 1):
-        population = list(await asyncio.gather(*(refined(t, i, before) for i, before in enumerate(population))))
+        population = list(
+            await asyncio.gather(*(refined(t, i, before) for i, before in enumerate(population)))
+        )
         yield Stage(f"refinement {t}", population)
 
 

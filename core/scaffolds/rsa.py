@@ -1,8 +1,8 @@
 """Recursive Self-Aggregation (RSA, arXiv 2509.26626).
 
-Step 0 samples N solutions. Each of T further steps writes N new solutions. For each new solution, RSA draws K members
-of the last population, and asks the model for a better solution made from them. The draw is uniform, as in the paper,
-or weighted by verification scores."""
+Step 0 samples N solutions. Each of T further steps writes N new solutions. For each new solution,
+RSA draws K members of the last population, and asks the model for a better solution made from them.
+The draw is uniform, as in the paper, or weighted by verification scores."""
 
 import asyncio
 from collections import Counter, deque
@@ -32,13 +32,20 @@ class SampleConstants(Constants):
 
 class RsaConstants(Carrying):
     N: int = constant(8, "population: number of solutions at every step", 1, 1024)
-    K: int = constant(3, "subset: number of solutions that one aggregation sees (1: self-refinement)", 1, 1024)
+    K: int = constant(
+        3, "subset: number of solutions that one aggregation sees (1: self-refinement)", 1, 1024
+    )
     T: int = constant(5, "number of aggregation steps after step 0", 0, 1000)
-    ORDER: str = constant("random", "order of candidates (shared: most drawn first)", choices=("random", "shared"))
+    ORDER: str = constant(
+        "random", "order of candidates (shared: most drawn first)", choices=("random", "shared")
+    )
 
 
-def uniform(rng: np.random.Generator, scores: Sequence[float | None], config: RsaConstants) -> list[int]:
-    """Return all indices of `scores` in random order. The first K are a uniform draw without replacement."""
+def uniform(
+    rng: np.random.Generator, scores: Sequence[float | None], config: RsaConstants
+) -> list[int]:
+    """Return all indices of `scores` in random order. The first K are a uniform draw without
+    replacement."""
     drawn = rng.choice(len(scores), size=config.K, replace=False)
     others = np.delete(np.arange(len(scores)), drawn)
     order: list[int] = np.concatenate([drawn, rng.permutation(others)]).tolist()
@@ -63,22 +70,27 @@ async def rsa(
 ) -> AsyncGenerator[Population, None]:
     """Improve a population of solutions by aggregating random subsets of it.
 
-    A member is requested as soon as its parents have arrived. Up to AHEAD later steps may begin before a step is
-    finished. With `score` or `stop`, a step begins only after the previous step is finished.
+    A member is requested as soon as its parents have arrived. Up to AHEAD later steps may begin
+    before a step is finished. With `score` or `stop`, a step begins only after the previous step is
+    finished.
 
     Args:
         problem: The problem to solve.
         ask: The function that asks the model. `ask(messages, t, i)` requests member i of step t.
         config: The scaffold's constants.
-        select: Returns all indices of a population in random order. The first K members with text become parents.
+        select: Returns all indices of a population in random order. The first K members with text
+            become parents.
         score: Sets the scores of each population except the last, before `select` draws from it.
         stop: Returns whether to end after a population. The last population needs no call.
         aggregate: Builds the messages that show the candidates.
 
     Yields:
-        The populations of steps 0 to T, or up to the step at which `stop` ends the run. Each has N members."""
+        The populations of steps 0 to T, or up to the step at which `stop` ends the run. Each has N
+        members."""
 
-    async def member(t: int, i: int, order: Sequence[int], rank: Callable[[int], Any], earlier: Members) -> Member:
+    async def member(
+        t: int, i: int, order: Sequence[int], rank: Callable[[int], Any], earlier: Members
+    ) -> Member:
         texts: dict[int, str] = {}
         for j in order:  # skip members without text (empty, failed, or truncated too early)
             if len(texts) == config.K:
@@ -95,9 +107,11 @@ async def rsa(
         orders = [select(rng, scores, config) if t else [] for rng in draws]
         uses = Counter(j for order in orders for j in order[: config.K])
 
-        def rank(i: int, j: int) -> tuple[int, int]:  # the prompt of member i shows parents of low rank first
-            # Models prefer certain positions. "random" keeps a candidate from having such a position in all prompts and
-            # taking over the population (benchmarks/fixation.py). "shared" puts often drawn parents first, for caches.
+        # the prompt of member i shows parents of low rank first
+        def rank(i: int, j: int) -> tuple[int, int]:
+            # Models prefer certain positions. "random" keeps a candidate from having such a
+            # position in all prompts and taking over the population (benchmarks/fixation.py).
+            # "shared" puts often drawn parents first, for caches.
             if config.ORDER == "shared":
                 return -uses[j], j
             return seeds.derive(config.SEED, problem.id, "order", t, i, j), j

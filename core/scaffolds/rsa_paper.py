@@ -28,8 +28,10 @@ Here are {count} candidate <solutions|proofs>. Any of them may contain mistakes.
 
 {candidates}
 
-Use what is good in the candidates to write one <solution|proof> that is better than each of them. Where they \
-disagree, find out which way is right. If none of them <is right|holds>, take another approach. Reason carefully, and \
+Use what is good in the candidates to write one <solution|proof> that is better than each of \
+them. Where they \
+disagree, find out which way is right. If none of them <is right|holds>, take another approach. \
+Reason carefully, and \
 <{form}|give a reason for every step that is not well known.>""")
 
 REFINE = prompts.worded("""Problem:
@@ -39,7 +41,8 @@ Here is a candidate <solution|proof>. It may be incomplete or contain mistakes.
 
 {candidates}
 
-Turn the candidate into a better <solution|proof>. If it is wrong from the start, take another approach. Reason \
+Turn the candidate into a better <solution|proof>. If it is wrong from the start, take another \
+approach. Reason \
 carefully, and <{form}|give a reason for every step that is not well known.>""")
 
 
@@ -47,11 +50,19 @@ class Constants(RsaConstants):
     N: int = constant(16, "population: number of solutions at every step", 1, 1024)
     K: int = constant(4, "subset: number of solutions that one aggregation sees", 1, 1024)
     T: int = constant(9, "number of aggregation steps after step 0", 0, 1000)
-    CARRY: str = constant("full", "part of a candidate that aggregation sees", choices=("answer", "tail", "full"))
-    MAX_TOKENS: int = constant(32768, "token cap of one completion, thinking included", 1, 1_000_000)
+    CARRY: str = constant(
+        "full", "part of a candidate that aggregation sees", choices=("answer", "tail", "full")
+    )
+    MAX_TOKENS: int = constant(
+        32768, "token cap of one completion, thinking included", 1, 1_000_000
+    )
     TEMPERATURE: float = constant(1.0, "sampling temperature", 0, 5)
-    ANSWER: str = constant("whole", "form of answers (whole: the last box, thinking included)", choices=("card", *WAYS))
-    ANSWER_TOKENS: int = constant(0, "budget forcing: answer tokens if thinking hits the cap, or 0 for off", 0, 100_000)
+    ANSWER: str = constant(
+        "whole", "form of answers (whole: the last box, thinking included)", choices=("card", *WAYS)
+    )
+    ANSWER_TOKENS: int = constant(
+        0, "budget forcing: answer tokens if thinking hits the cap, or 0 for off", 0, 100_000
+    )
 
 
 RSA_PAPER = replace(

@@ -117,7 +117,8 @@ _SENTENCES = tuple(
 )
 # A sentence with one of these words is no verdict, or only half of one.
 _HEDGED = re.compile(
-    r"\?|\b(?:if|whether|unless|assum\w*|suppos\w*|would|could|might|may|should|must|seems?|appears?"
+    r"\?|\b(?:if|whether|unless|assum\w*|suppos\w*|would|could|might|may|should|must|seems?"
+    r"|appears?"
     r"|likely|probably|perhaps|possibly|partly|partially|mostly|largely|almost|nearly|so far|up to"
     r"|until|except|apart from|but|however|although|though|only|either|or|determine|decide|verify"
     r"|check|ensure|make sure|confirm whether|prove that|need to|claims?|claimed|asserts?|believes?"

@@ -1,9 +1,10 @@
 """Step-wise best of N: sample N next steps of a solution, score each, and continue the best.
 
-A step is a line or a paragraph. The request opens the answer with the steps so far, as budget forcing does, so the
-model does not think between steps. The score of a step judges all steps up to it. With VERIFY_MODE = "points" it is
-0 to 7 points in Nomos' words. "verdict" and "p_true" ask whether all steps are right (verification.py). Equal steps
-are scored once, and a single step is not scored. With a line as a step, a blank line is a step of its own."""
+A step is a line or a paragraph. The request opens the answer with the steps so far, as budget
+forcing does, so the model does not think between steps. The score of a step judges all steps up to
+it. With VERIFY_MODE = "points" it is 0 to 7 points in Nomos' words. "verdict" and "p_true" ask
+whether all steps are right (verification.py). Equal steps are scored once, and a single step is not
+scored. With a line as a step, a blank line is a step of its own."""
 
 import asyncio
 
@@ -23,7 +24,8 @@ CHECK = prompts.worded("""Problem:
 Beginning of a <solution|proof>:
 {steps}
 
-More steps may follow. Check each step so far and decide whether all of them <are correct|hold> and lead to a \
+More steps may follow. Check each step so far and decide whether all of them <are correct|hold> \
+and lead to a \
 <solution|proof>. End with one line: "Verdict: True" or "Verdict: False".""")
 BREAKS = {"line": "\n", "paragraph": "\n\n"}
 
@@ -32,15 +34,21 @@ class Constants(Verifying):
     N: int = constant(4, "number of next steps to choose from", 1, 1024)
     STEPS: int = constant(32, "largest number of steps of a solution", 1, 1000)
     STEP: str = constant("line", "unit of a step", choices=tuple(BREAKS))
-    VERIFY_MODE: str = constant("points", "method of scoring a step", choices=("points", "verdict", "p_true"))
-    VERIFY_SAMPLES: int = constant(1, "judgements of a step, or 1 for p_true (the score is their mean)", 1, 64)
+    VERIFY_MODE: str = constant(
+        "points", "method of scoring a step", choices=("points", "verdict", "p_true")
+    )
+    VERIFY_SAMPLES: int = constant(
+        1, "judgements of a step, or 1 for p_true (the score is their mean)", 1, 64
+    )
 
 
 async def stepwise(problem: Problem, ask: Ask, config: Constants) -> Populations:
-    """Write a solution step by step, until a step states the answer, the model writes no more, or STEPS are written.
+    """Write a solution step by step, until a step states the answer, the model writes no more, or
+    STEPS are written.
 
     Yields:
-        The N candidates for each step with their scores, and the solution. A candidate's text has all steps so far."""
+        The N candidates for each step with their scores, and the solution. A candidate's text has
+        all steps so far."""
     messages, end = prompts.solve(problem), BREAKS[config.STEP]
     so_far, place, winner = "\n", list[int](), Member(Completion("", 0))
     for t in range(config.STEPS):
@@ -51,7 +59,9 @@ async def stepwise(problem: Problem, ask: Ask, config: Constants) -> Populations
         written = [i for i, member in enumerate(members) if member.completion.text]
         if not written:
             break
-        chosen = best([members[i].self_score for i in written], seeds.rng(config.SEED, problem.id, "step", t))
+        chosen = best(
+            [members[i].self_score for i in written], seeds.rng(config.SEED, problem.id, "step", t)
+        )
         place, winner = [written[chosen]], members[written[chosen]]
         text = winner.completion.text
         if is_ended(text, problem):
@@ -61,14 +71,20 @@ async def stepwise(problem: Problem, ask: Ask, config: Constants) -> Populations
 
 
 def is_ended(text: str, problem: Problem) -> bool:
-    """Return whether `text` states an answer, or ends with a blank line because the model wrote nothing after it."""
+    """Return whether `text` states an answer, or ends with a blank line because the model wrote
+    nothing after it."""
     has_answer = not problem.is_proof and problem.way != LAST_NUMBER
-    return text.endswith("\n\n") or (has_answer and read(text, problem.way, problem.answer_type).answer is not None)
+    return text.endswith("\n\n") or (
+        has_answer and read(text, problem.way, problem.answer_type).answer is not None
+    )
 
 
 async def score(problem: Problem, members: Population, t: int, ask: Ask, config: Constants) -> None:
-    """Set `self_score` of the members with text. The first of several equal members has the judgements."""
-    first = {member.completion.text: member for member in reversed(members) if member.completion.text}
+    """Set `self_score` of the members with text. The first of several equal members has the
+    judgements."""
+    first = {
+        member.completion.text: member for member in reversed(members) if member.completion.text
+    }
     if len(first) > 1:
         judging = nomos.POINTS if config.VERIFY_MODE == "points" else STEPS
         await verify(problem, list(first.values()), t, ask, config, judging)
@@ -77,7 +93,9 @@ async def score(problem: Problem, members: Population, t: int, ask: Ask, config:
 
 
 STEPS = Judging(
-    lambda problem, text: prompts.request(CHECK, problem, steps=text.strip()), prompts.VERDICT, read_verdict
+    lambda problem, text: prompts.request(CHECK, problem, steps=text.strip()),
+    prompts.VERDICT,
+    read_verdict,
 )
 STEPWISE = Scaffold(
     stepwise,

@@ -1,6 +1,8 @@
-"""Show the progress of a run: a bar on a terminal every second, or a line in a log file every ten seconds.
+"""Show the progress of a run: a bar on a terminal every second, or a line in a log file every ten
+seconds.
 
-A timer draws it, because an hour may pass without a completion, for example because of a rate limit."""
+A timer draws it, because an hour may pass without a completion, for example because of a rate
+limit."""
 
 import asyncio
 import sys
@@ -19,8 +21,8 @@ FORMAT_IN_A_LOG = "{desc}: {percentage:.0f}%, {n_fmt}/{total_fmt} completions, {
 
 
 class Bar:
-    """A progress bar of `done` out of `total` completions. Use it as a context manager. Callers may change `total`,
-    which may be too low, and `stage`, the part of the command that runs."""
+    """A progress bar of `done` out of `total` completions. Use it as a context manager. Callers may
+    change `total`, which may be too low, and `stage`, the part of the command that runs."""
 
     def __init__(self, name: str, total: int) -> None:
         self.name, self.total, self.done, self.stage = name, total, 0, ""
@@ -32,7 +34,9 @@ class Bar:
     def __enter__(self) -> "Bar":
         from tqdm import tqdm  # slow to import. Errors in constants are reported before this
 
-        self._drawn = tqdm(desc=self.name, total=self.total, disable=None, dynamic_ncols=True, bar_format=FORMAT)
+        self._drawn = tqdm(
+            desc=self.name, total=self.total, disable=None, dynamic_ncols=True, bar_format=FORMAT
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -54,7 +58,9 @@ class Bar:
             self._drawn.write(wrapped(line, "  "), file=sys.stderr)
 
     @asynccontextmanager
-    async def beating(self, generator: Generator, accuracy: Callable[[], str]) -> AsyncIterator[None]:
+    async def beating(
+        self, generator: Generator, accuracy: Callable[[], str]
+    ) -> AsyncIterator[None]:
         """Draw the bar while the block runs, with the text `accuracy()`."""
 
         async def beat() -> None:
@@ -70,17 +76,28 @@ class Bar:
             heart.cancel()
 
     def _so_far(self, generator: Generator, accuracy: str) -> list[str]:
-        """Return the texts after the bar, the most important first. Tokens of reused completions do not count."""
-        elapsed, wire, left = time.monotonic() - self._began, generator.asker.wire, max(0, self.total - self.done)
+        """Return the texts after the bar, the most important first. Tokens of reused completions do
+        not count."""
+        elapsed, wire, left = (
+            time.monotonic() - self._began,
+            generator.asker.wire,
+            max(0, self.total - self.done),
+        )
         tokens = self._new_tokens + wire.streamed
         is_timed = self._new and left and not generator.trouble
         return [
             generator.trouble,
             f"failed {self._failed}" if self._failed else "",
-            f"about {self._drawn.format_interval(elapsed / self._new * left)} left" if is_timed else "",
+            f"about {self._drawn.format_interval(elapsed / self._new * left)} left"
+            if is_timed
+            else "",
             f"{wire.in_flight} in flight" if left else "",
             generator.asker.reason,
-            *([f"{short(tokens)} tok", f"{tokens / max(1e-9, elapsed):,.0f} tok/s"] if tokens else []),
+            *(
+                [f"{short(tokens)} tok", f"{tokens / max(1e-9, elapsed):,.0f} tok/s"]
+                if tokens
+                else []
+            ),
             accuracy,
         ]
 
@@ -90,7 +107,12 @@ class Bar:
             parts, elapsed = [self.stage, *parts], time.monotonic() - self._began
             postfix = ", ".join(filter(None, parts))
             line = shown.format_meter(
-                self.done, total, elapsed, prefix=self.name, postfix=postfix, bar_format=FORMAT_IN_A_LOG
+                self.done,
+                total,
+                elapsed,
+                prefix=self.name,
+                postfix=postfix,
+                bar_format=FORMAT_IN_A_LOG,
             )
             print(line, file=sys.stderr, flush=True)
         else:

@@ -1,10 +1,12 @@
-"""Compare scaffolds at equal compute, on the same problems, with the same budgets per problem, and over several seeds.
+"""Compare scaffolds at equal compute, on the same problems, with the same budgets per problem, and
+over several seeds.
 
-The first scaffold draws plain samples, and is the reference. A budget of n is the mean cost of n reference samples, in
-completion tokens or in the unit BUDGET_IN (core/results/spending.py). All other scaffolds run once per seed until they
-end or exceed the largest budget. For each budget, the last step that it pays for completely counts, so one run covers
-all budgets. The cost includes reviews, selections and plans. Proofs are graded later (labs/proofs/grade/stored.py).
-Scaffolds that begin with samples share these samples if the seed is the same."""
+The first scaffold draws plain samples, and is the reference. A budget of n is the mean cost of n
+reference samples, in completion tokens or in the unit BUDGET_IN (core/results/spending.py). All
+other scaffolds run once per seed until they end or exceed the largest budget. For each budget, the
+last step that it pays for completely counts, so one run covers all budgets. The cost includes
+reviews, selections and plans. Proofs are graded later (labs/proofs/grade/stored.py). Scaffolds that
+begin with samples share these samples if the seed is the same."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -39,8 +41,12 @@ class Compared(RunConstants):
     """The constants of comparisons and races."""
 
     BUDGET_IN: str = constant("tokens", "the unit of the budgets", choices=tuple(UNITS))
-    ENTRIES: str = constant("all", "names of the entries to compare with the first, such as 02_rsa_basic,14_refinement")
-    VERIFY_TOKENS: int = constant(8192, "most tokens of one verdict or review of an entry", 1, 1_000_000)
+    ENTRIES: str = constant(
+        "all", "names of the entries to compare with the first, such as 02_rsa_basic,14_refinement"
+    )
+    VERIFY_TOKENS: int = constant(
+        8192, "most tokens of one verdict or review of an entry", 1, 1_000_000
+    )
 
     def budgets(self) -> list[float]:
         raise NotImplementedError
@@ -61,7 +67,8 @@ class Constants(Compared):
 
 @dataclass(frozen=True)
 class Entry:
-    """A scaffold with its own constants, of an `experiment`. `proofs` is its name on proof problems ("": `name`)."""
+    """A scaffold with its own constants, of an `experiment`. `proofs` is its name on proof problems
+    ("": `name`)."""
 
     name: str
     scaffold: Scaffold[Any]
@@ -70,7 +77,8 @@ class Entry:
     experiment: str = ""
 
     def config(self, common: RunConstants) -> RunConstants:
-        """Return the constants of the entry's scaffold: the comparison's constants `common`, and the entry's own."""
+        """Return the constants of the entry's scaffold: the comparison's constants `common`, and
+        the entry's own."""
         known = rules(self.scaffold.constants).keys()
         shared = {name: getattr(common, name) for name in rules(type(common)) if name in known}
         config: RunConstants = self.scaffold.constants(**shared | dict(self.constants))
@@ -79,15 +87,16 @@ class Entry:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison of `entries`. The first entry is the reference, and draws N plain samples. N follows from the
-    largest budget. Each entry runs once with each of RUNS seeds."""
+    """A comparison of `entries`. The first entry is the reference, and draws N plain samples. N
+    follows from the largest budget. Each entry runs once with each of RUNS seeds."""
 
     entries: Sequence[Entry]
     constants: type[Compared] = Constants
 
     def max_completions(self, config: Compared) -> int:
-        """Estimate the highest number of completions per problem and seed, summed over entries. The estimate assumes
-        completions as long as a sample. It ignores the step in which a scaffold exceeds its budget."""
+        """Estimate the highest number of completions per problem and seed, summed over entries. The
+        estimate assumes completions as long as a sample. It ignores the step in which a scaffold
+        exceeds its budget."""
         return sum(self.allotted(entry, config) for entry in self.chosen(config))
 
     def allotted(self, entry: Entry, config: Compared) -> int:
@@ -97,11 +106,14 @@ class Comparison:
         return most if is_reference else min(most, math.ceil(max(config.budgets())))
 
     def texts_shown(self, config: Compared) -> int:
-        return max(entry.scaffold.texts_shown(entry.config(config)) for entry in self.chosen(config))
+        return max(
+            entry.scaffold.texts_shown(entry.config(config)) for entry in self.chosen(config)
+        )
 
     def chosen(self, config: Compared) -> list[Entry]:
-        """Return the reference and the entries in ENTRIES. The reference draws a tenth more samples than the largest
-        budget, because the samples of some problems are short. Raises UserError for entries that can't be compared."""
+        """Return the reference and the entries in ENTRIES. The reference draws a tenth more samples
+        than the largest budget, because the samples of some problems are short. Raises UserError
+        for entries that can't be compared."""
         names = [entry.name for entry in self.entries]
         if len(set(names)) < len(names):
             raise UserError("two entries have the same name. Give one of them another `name`")
@@ -116,8 +128,9 @@ class Comparison:
 class Budgeted:
     """A scaffold's `run` with a budget of `most` per problem, in the unit of `meter`.
 
-    With a finite budget, the run stops after a step that exceeds it or has an unknown cost. If a step uses up the rest,
-    the next step still runs, because it may be free (such as a selection). Raises UserError if no cost is known."""
+    With a finite budget, the run stops after a step that exceeds it or has an unknown cost. If a
+    step uses up the rest, the next step still runs, because it may be free (such as a selection).
+    Raises UserError if no cost is known."""
 
     run: Callable[[Problem, Ask, Any], Populations]
     most: float
@@ -127,7 +140,11 @@ class Budgeted:
         spent, uncounted = 0.0, 0
         async with aclosing(self.run(problem, ask, config)) as populations:  # type: ignore[type-var]
             async for population in populations:
-                new = [c for m in population for c in ([] if m.carried_over else [m.completion]) + m.side_calls]
+                new = [
+                    c
+                    for m in population
+                    for c in ([] if m.carried_over else [m.completion]) + m.side_calls
+                ]
                 counts = [self.meter.cost(completion.counted) for completion in new]
                 spent += sum(count or 0 for count in counts)
                 uncounted += counts.count(None)
@@ -139,46 +156,60 @@ class Budgeted:
 
 
 class Matching(Series):
-    """The runs of a comparison or race. The reference is the first of the `entries`. `meter` measures budgets."""
+    """The runs of a comparison or race. The reference is the first of the `entries`. `meter`
+    measures budgets."""
 
-    def __init__(self, comparison: Comparison, opened: session.Session[Any], grader: Grader) -> None:
+    def __init__(
+        self, comparison: Comparison, opened: session.Session[Any], grader: Grader
+    ) -> None:
         """Choose the entries. Raises UserError if constants do not fit the server."""
         common, server, are_proofs = opened.config, opened.server, opened.problems.asks_for_proofs
-        self.entries = [replace(e, name=(are_proofs and e.proofs) or e.name) for e in comparison.chosen(common)]
+        self.entries = [
+            replace(e, name=(are_proofs and e.proofs) or e.name) for e in comparison.chosen(common)
+        ]
         for entry in self.entries:
             session.check_context(server, entry.config(common))
         self.meter = Meter(common.BUDGET_IN, _shape_of(server), server.card.price)
-        super().__init__(opened, {each.name: comparison.allotted(each, common) for each in self.entries}, grader)
+        super().__init__(
+            opened, {each.name: comparison.allotted(each, common) for each in self.entries}, grader
+        )
 
     def within(self, entry: Entry, most: float) -> tuple[str, Scaffold[Any], RunConstants]:
-        """Return the name, the scaffold and the constants of an entry with a budget of `most` per problem."""
+        """Return the name, the scaffold and the constants of an entry with a budget of `most` per
+        problem."""
         run = Budgeted(entry.scaffold.run, most, self.meter)
         return entry.name, replace(entry.scaffold, run=run), entry.config(self.opened.config)
 
 
 def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
-    """Run a comparison as a command and print its table. `namespace` contains the globals of the experiment's file.
-    The results are saved in a folder with the experiment's name."""
+    """Run a comparison as a command and print its table. `namespace` contains the globals of the
+    experiment's file. The results are saved in a folder with the experiment's name."""
     names = ", ".join(entry.name for entry in comparison.entries)
-    more = terminal.wrapped(f"The comparison has the entries {names}. Edit its file to change them.")
+    more = terminal.wrapped(
+        f"The comparison has the entries {names}. Edit its file to change them."
+    )
     with session.command(Constants, namespace, more_help=more) as (name, common):
         with session.open_on_problems(name, common, results_dir(), comparison) as opened:
             are_proofs = opened.problems.asks_for_proofs
             series = Matching(comparison, opened, ungraded if are_proofs else by_answer)
             runs: dict[str, list[str]] = {}
-            budgets: list[float] = []  # in the unit of the meter, computed after the runs of the first entry
+            # in the unit of the meter, computed after the runs of the first entry
+            budgets: list[float] = []
             with series.bar:
                 for entry in series.entries:
                     paths = series.run(*series.within(entry, max(budgets, default=math.inf)))
                     runs[entry.name] = [path.name for path in paths]
                     budgets = budgets or in_unit(common.budgets(), paths, series.meter)
         about = (series.meter, series.title, series.notes(), are_proofs)
-        matched = Matched(series.folder, runs, series.entries[0].name, budgets, series.seeds, *about)
+        matched = Matched(
+            series.folder, runs, series.entries[0].name, budgets, series.seeds, *about
+        )
         print(f"\n{matched.show()}\nresults {series.folder}")
 
 
 def _shape_of(server: Server) -> Shape | None:
-    """Return the layers and sizes of the server's model, or None if this machine does not have the model's config."""
+    """Return the layers and sizes of the server's model, or None if this machine does not have the
+    model's config."""
     if server.card.engine == "embedded":
         from core.engines.gguf_header import Gguf  # slow to import and rarely needed
 
@@ -190,9 +221,14 @@ def _shape_of(server: Server) -> Shape | None:
 
 
 def entry(
-    experiment: str, scaffold: Scaffold[Any] | None = None, name: str = "", proofs: str = "", **changes: Any
+    experiment: str,
+    scaffold: Scaffold[Any] | None = None,
+    name: str = "",
+    proofs: str = "",
+    **changes: Any,
 ) -> Entry:
-    """Return an Entry with an experiment's constants and `changes`. `scaffold` replaces the experiment's scaffold."""
+    """Return an Entry with an experiment's constants and `changes`. `scaffold` replaces the
+    experiment's scaffold."""
     with command():  # the file of a comparison calls this before its own command begins
         found = experiment_file.load(experiment)
         planned = scaffold or cast(Scaffold[Any], found.planned)

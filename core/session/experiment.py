@@ -1,4 +1,5 @@
-"""Run a scaffold on a problem set: send the requests, grade and save the results, and print the summary."""
+"""Run a scaffold on a problem set: send the requests, grade and save the results, and print the
+summary."""
 
 import asyncio
 import json
@@ -28,11 +29,13 @@ from core.session.session import Session
 from core.types import Completion, Grader, Message, Sampling, Scaffold
 
 SAVE_SECONDS = 30.0  # least time between two saves of partial results
-AHEAD = 4  # the N of the problems in progress add up to about AHEAD times the limit of requests in flight
+# the N of the problems in progress add up to about AHEAD times the limit of requests in flight
+AHEAD = 4
 
 
 class Experiment(Generic[A]):
-    """The run of a scaffold in a session. After `finish` or `run`, `document` has the results without the problems."""
+    """The run of a scaffold in a session. After `finish` or `run`, `document` has the results
+    without the problems."""
 
     def __init__(
         self,
@@ -42,8 +45,8 @@ class Experiment(Generic[A]):
         bar: Bar | None = None,
         allotted: int = 0,
     ) -> None:
-        """Prepare the run. If it is a stage of a longer command, it has the command's `bar`, which expects `allotted`
-        completions per problem (0: max_completions)."""
+        """Prepare the run. If it is a stage of a longer command, it has the command's `bar`, which
+        expects `allotted` completions per problem (0: max_completions)."""
         server = session.server
         way = server.card.way(session.config)
         chosen = session.problems.read_as(way)
@@ -54,7 +57,8 @@ class Experiment(Generic[A]):
         self.grader, self.config, self.chosen = grader, config, chosen
         prices = server.card.price
         self.figures = RunMetrics(len(chosen.problems), prices=prices)
-        self.steps: list[list[bytes]] = [[] for _ in chosen.problems]  # for each problem, its steps' records in JSON
+        # for each problem, its steps' records in JSON
+        self.steps: list[list[bytes]] = [[] for _ in chosen.problems]
         self.sampling = Sampling.of(config, chosen.asks_for_proofs)
         self.began = time.monotonic()
         self.next_save = self.began + SAVE_SECONDS
@@ -62,8 +66,14 @@ class Experiment(Generic[A]):
         self.arrived = self.failed = 0  # completions so far, and those without a reply
         self.is_stage, self.allotted = bar is not None, allotted or self.max_completions
         self.bar = bar or Bar(session.name, self.max_completions * len(chosen.problems))
-        # RUNS is omitted, so that each of several runs has the same document as a single run. OUT is its `experiment`.
-        left = {"RUNS", "OUT", "ANSWER", *([] if self.framing.provenance else constants.rules(constants.Framed))}
+        # RUNS is omitted, so that each of several runs has the same document as a single run. OUT
+        # is its `experiment`.
+        left = {
+            "RUNS",
+            "OUT",
+            "ANSWER",
+            *([] if self.framing.provenance else constants.rules(constants.Framed)),
+        }
         self.document: dict[str, Any] = {
             "schema": model.SCHEMA,
             "experiment": session.name,
@@ -72,7 +82,10 @@ class Experiment(Generic[A]):
             "ended": None,
             "model": server.model_info(),
             "engine": {
-                **{name: getattr(server, name) for name in ("kind", "version", "origin", "context", "seeds")},
+                **{
+                    name: getattr(server, name)
+                    for name in ("kind", "version", "origin", "context", "seeds")
+                },
                 **({"exact": False} if server.exact is False else {}),
                 **({"templated": False} if server.templated is False else {}),
                 "concurrency": self.session.limit,
@@ -82,32 +95,44 @@ class Experiment(Generic[A]):
             "problem_set": {
                 "name": chosen.name,
                 "n": len(chosen.problems),
-                **{name: getattr(chosen, name) for name in ("sha256", "source", "licence", "version", "revision")},
+                **{
+                    name: getattr(chosen, name)
+                    for name in ("sha256", "source", "licence", "version", "revision")
+                },
             },
             "config": {
-                **{name: getattr(config, name) for name in constants.rules(scaffold.constants) if name not in left},
+                **{
+                    name: getattr(config, name)
+                    for name in constants.rules(scaffold.constants)
+                    if name not in left
+                },
                 **({"ANSWER": way} if way != BOXED else {}),
             },
             "grader": getattr(grader, "__name__", type(grader).__name__),
-            "provenance": provenance.collect(scaffold.prompts, chosen.asks_for_proofs) | self.framing.provenance,
+            "provenance": provenance.collect(scaffold.prompts, chosen.asks_for_proofs)
+            | self.framing.provenance,
             **({"prices": asdict(prices)} if prices else {}),
         }
 
     def finish(self, numbers: Sequence[int] = ()) -> Path:
-        """Call `run` in a command, and return the results' path. If a signal stops it, exit with status 130."""
+        """Call `run` in a command, and return the results' path. If a signal stops it, exit with
+        status 130."""
         return self.session.asked(self.run(numbers))
 
     async def run(self, numbers: Sequence[int] = ()) -> Path:
-        """Run the scaffold on all problems, grade and save the results, and return the path of their file.
-        `numbers` selects problems of this call, so the results are partial until the calls have covered all problems.
-        If the run is stopped or fails, partial results are saved. Raises UserError (RunFailed if all members fail)."""
+        """Run the scaffold on all problems, grade and save the results, and return the path of
+        their file. `numbers` selects problems of this call, so the results are partial until the
+        calls have covered all problems. If the run is stopped or fails, partial results are saved.
+        Raises UserError (RunFailed if all members fail)."""
         try:
             await self._ask_all(numbers or range(len(self.chosen.problems)))
-            has_no_reply = self.arrived == self.failed > 0  # a scaffold may make members of failed completions
+            # a scaffold may make members of failed completions
+            has_no_reply = self.arrived == self.failed > 0
             if self.figures.is_all_failed or has_no_reply:
                 raise RunFailed(
-                    f"every completion failed, most often with: {str(self.figures.commonest_error).rstrip('.')}. "
-                    "Fix this error, and run the same command again"
+                    "every completion failed, most often with: "
+                    f"{str(self.figures.commonest_error).rstrip('.')}. Fix this error, and run the "
+                    "same command again"
                 )
             return write.save(*self._newest(complete=all(self.figures.finished)))
         except BaseException as error:
@@ -115,13 +140,19 @@ class Experiment(Generic[A]):
             raise
 
     def end(self) -> None:
-        """Save the results as complete on the problems so far, because no call of `run` will select others."""
+        """Save the results as complete on the problems so far, because no call of `run` will select
+        others."""
         chosen = self.chosen.first(sum(self.figures.finished))
-        self.document["problem_set"] |= {"name": chosen.name, "n": len(chosen.problems), "sha256": chosen.sha256}
+        self.document["problem_set"] |= {
+            "name": chosen.name,
+            "n": len(chosen.problems),
+            "sha256": chosen.sha256,
+        }
         write.save(*self._newest(complete=True))
 
     async def _ask_all(self, numbers: Sequence[int]) -> None:
-        """Run the scaffold on some problems, with enough problems in progress to keep the server busy."""
+        """Run the scaffold on some problems, with enough problems in progress to keep the server
+        busy."""
         enough = 1 + AHEAD * self.session.limit // getattr(self.config, "N", 1)
         # A limit in MINUTES covers all problems together, so all of them must begin at once.
         places = len(numbers) if getattr(self.config, "MINUTES", 0) else enough
@@ -129,24 +160,35 @@ class Experiment(Generic[A]):
         second = self.session.generator(graders, bar, lambda *_: None) if graders else nullcontext()
         with nullcontext() if self.is_stage else bar:
             await self.session.each(
-                numbers, self._solve, bar, places, lambda _: self._accuracy(), second, count=self._count
+                numbers,
+                self._solve,
+                bar,
+                places,
+                lambda _: self._accuracy(),
+                second,
+                count=self._count,
             )
 
     async def _solve(self, number: int, generator: Generator, second: Generator | None) -> None:
         problem = self.chosen.problems[number]
         sampling = Sampling.of(self.config, self.chosen.asks_for_proofs, problem.reading)
-        contract = Contract(getattr(self.scaffold.run, "__name__", self.session.name), self.max_completions)
+        contract = Contract(
+            getattr(self.scaffold.run, "__name__", self.session.name), self.max_completions
+        )
 
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
             seed = seeds.derive(self.config.SEED, problem.id, *names)
-            # Requests of early steps are sent first, so that all problems end at about the same time.
+            # Requests of early steps are sent first, so that all problems end at about the same
+            # time.
             priority = -next((name for name in names if isinstance(name, int)), 0)
             framed = self.framing.frame(messages)
             completion = await generator(framed, seed, sampling.but(**changes), priority)
             contract.got(completion, names)
             return completion
 
-        async def ask_for_grade(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+        async def ask_for_grade(
+            messages: Sequence[Message], *names: str | int, **changes: Any
+        ) -> Completion:
             self.bar.total += second is None  # the bar lacks the completions of a second server
             seed = seeds.derive(self.config.SEED, problem.id, "grade", len(steps), *names)
             return await (second or generator)(messages, seed, replace(self.sampling, **changes))
@@ -166,7 +208,8 @@ class Experiment(Generic[A]):
                 self.next_save = time.monotonic() + SAVE_SECONDS
         contract.ended(was_cut=self.is_stage)
         self.figures.finished[number] = True
-        self.bar.total -= self.allotted - len(contract.asked)  # a scaffold may need fewer completions than its maximum
+        # a scaffold may need fewer completions than its maximum
+        self.bar.total -= self.allotted - len(contract.asked)
 
     def _count(self, completion: Completion, is_new: bool) -> None:
         self.bar.arrived(completion, is_new)
@@ -181,12 +224,14 @@ class Experiment(Generic[A]):
             self.counts["models"][completion.model] += 1
 
     def _accuracy(self) -> str:
-        """Format the mean accuracy (or grade) of the newest populations. Return "" if none is graded."""
+        """Format the mean accuracy (or grade) of the newest populations. Return "" if none is
+        graded."""
         name = "mean grade" if self.chosen.asks_for_proofs else "mean accuracy"
         return f"{name} {progress}" if (progress := self.figures.progress) else ""
 
     def _newest(self, complete: bool) -> tuple[dict[str, Any], Iterator[bytes], Path]:
-        """Return the arguments of write.save: the document, the rows of all started problems, and the folder."""
+        """Return the arguments of write.save: the document, the rows of all started problems, and
+        the folder."""
         self.document |= {"complete": complete, "ended": write.now()}
         counts = {name: dict(counted) for name, counted in self.counts.items()}
         self.document["metrics"] = self.figures.metrics(time.monotonic() - self.began) | counts
@@ -199,7 +244,8 @@ class Experiment(Generic[A]):
 
 
 def show(document: dict[str, Any], path: Path) -> None:
-    """Print the table of a finished run or of merged runs, and save its plot if graded. `path` is the results file."""
+    """Print the table of a finished run or of merged runs, and save its plot if graded. `path` is
+    the results file."""
     figures = document["metrics"]
     is_graded = not warnings.is_ungraded(document)
     print(f"\n{tables.text(document)}\n")
@@ -208,7 +254,10 @@ def show(document: dict[str, Any], path: Path) -> None:
     if reused := sum(figures["reused"].values()):
         print(f"journal {reused:,} completions reused")
     if (spent := figures.get("spent")) is not None:
-        text = f"{dollars(spent)} so far for this experiment, including failed, truncated and grading requests"
+        text = (
+            f"{dollars(spent)} so far for this experiment, including failed, truncated and grading "
+            "requests"
+        )
         print(terminal.wrapped(f"cost    {text}", " " * 8))
     print(f"results {path}", flush=True)
     picture = path.with_suffix(".png")

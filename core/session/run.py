@@ -1,4 +1,5 @@
-"""Start a run from an experiment's file (`run`) or from Python (`solve`), RUNS times with different seeds."""
+"""Start a run from an experiment's file (`run`) or from Python (`solve`), RUNS times with different
+seeds."""
 
 import asyncio
 import sys
@@ -32,12 +33,14 @@ def run(scaffold: Scaffold[C], namespace: Mapping[str, Any], grader: Grader = by
 
     Args:
         scaffold: A scaffold of core/scaffolds.
-        namespace: The globals of the experiment's file. Its upper-case names are constants. Arguments NAME=value on
-            the command line override them.
-        grader: The grading function. If it needs a model, it asks GRADER_MODEL (at GRADER_URL), else the run's model.
+        namespace: The globals of the experiment's file. Its upper-case names are constants.
+            Arguments NAME=value on the command line override them.
+        grader: The grading function. If it needs a model, it asks GRADER_MODEL (at GRADER_URL),
+            else the run's model.
 
     Raises:
-        SystemExit: The status is 1 for RunFailed, 2 for other UserErrors, and 130 if the run was stopped.
+        SystemExit: The status is 1 for RunFailed, 2 for other UserErrors, and 130 if the run was
+            stopped.
 
     Example:
         >>> from core.scaffolds.rsa import RSA
@@ -56,10 +59,12 @@ def run(scaffold: Scaffold[C], namespace: Mapping[str, Any], grader: Grader = by
 async def run_all(
     session: Session[C], scaffold: Scaffold[C], grader: Grader = by_answer, bar: Bar | None = None
 ) -> tuple[Path, dict[str, Any]]:
-    """Run a scaffold with each seed. Return the path of the results, and the document without its problems.
+    """Run a scaffold with each seed. Return the path of the results, and the document without its
+    problems.
 
-    A single run is saved in the session's folder. Several runs are saved in a subfolder with the session's name, and
-    their merged results in the folder. A stage of a longer command has the command's `bar`, and prints no lines."""
+    A single run is saved in the session's folder. Several runs are saved in a subfolder with the
+    session's name, and their merged results in the folder. A stage of a longer command has the
+    command's `bar`, and prints no lines."""
     first, *others = session.config.runs()
     if not others:
         experiment = Experiment(session.but(config=first), scaffold, grader, bar)
@@ -90,13 +95,13 @@ async def solve(
 ) -> Results:
     """Run a scaffold on problems from Python. Use `solve_sync` in a script without an event loop.
 
-    The journal stores finished completions, so a repeated call sends only the missing requests. If a run is cancelled
-    or fails, partial results are saved.
+    The journal stores finished completions, so a repeated call sends only the missing requests. If
+    a run is cancelled or fails, partial results are saved.
 
     Args:
         scaffold: A scaffold of core/scaffolds, such as RSA.
-        problems: The name of a problem set, the path of a file, or a list. The list contains Problem objects, or dicts
-            with "problem" and "answer".
+        problems: The name of a problem set, the path of a file, or a list. The list contains
+            Problem objects, or dicts with "problem" and "answer".
         name: The name of the results (default: the name of the scaffold's function).
         grader: The grading function, as for `run`.
         folder: The folder for the results (default: see results_dir).
@@ -121,7 +126,9 @@ async def solve(
     """
     named = None
     if not isinstance(problems, str):
-        named = ProblemSet("given", problems_of(problems, session.taken_by(grader)), "given in Python")
+        named = ProblemSet(
+            "given", problems_of(problems, session.taken_by(grader)), "given in Python"
+        )
     chosen_by = {"PROBLEMS": problems} if isinstance(problems, str) else {}
     with environment.setting(MODEL=model):
         of_card = environment.card().constants_of(scaffold.constants)
@@ -130,23 +137,37 @@ async def solve(
     name = name or session.named(config, getattr(scaffold.run, "__name__", "python"))
     folder = Path(folder) if folder else results_dir()
     with ExitStack() as opening:
-        with environment.setting(MODEL=model, BASE_URL=base_url):  # no await inside, because other tasks may differ
-            opened = opening.enter_context(session.open_on_problems(name, config, folder, scaffold, grader, named))
+        # no await inside, because other tasks may differ
+        with environment.setting(MODEL=model, BASE_URL=base_url):
+            opened = opening.enter_context(
+                session.open_on_problems(name, config, folder, scaffold, grader, named)
+            )
         path, _ = await run_all(opened, scaffold, grader)
         return Results(path)
 
 
-def solve_sync(scaffold: Scaffold[C], problems: str | Sequence[Problem | Mapping[str, Any]], **given: Any) -> Results:
-    """Call `solve` from a script, and return its results. Raises UserError if an event loop is running."""
+def solve_sync(
+    scaffold: Scaffold[C], problems: str | Sequence[Problem | Mapping[str, Any]], **given: Any
+) -> Results:
+    """Call `solve` from a script, and return its results. Raises UserError if an event loop is
+    running."""
     with suppress(RuntimeError):
         asyncio.get_running_loop()
-        raise UserError("an event loop is running, as in a notebook. Call await solve(…) instead of solve_sync(…)")
+        raise UserError(
+            "an event loop is running, as in a notebook. Call await solve(…) instead of "
+            "solve_sync(…)"
+        )
     return asyncio.run(solve(scaffold, problems, **given))
 
 
-def problems_of(given: Sequence[Problem | Mapping[str, Any]], wanted: str = ANSWERS) -> tuple[Problem, ...]:
-    """Check dicts like the rows of a file, and convert them to Problem objects. Problem objects are not checked."""
+def problems_of(
+    given: Sequence[Problem | Mapping[str, Any]], wanted: str = ANSWERS
+) -> tuple[Problem, ...]:
+    """Check dicts like the rows of a file, and convert them to Problem objects. Problem objects are
+    not checked."""
     if given and all(isinstance(each, Problem) for each in given):
         return tuple(cast(Sequence[Problem], given))
     rows = [dict(row) if isinstance(row, Mapping) else row for row in given]
-    return check([(f"problem {number}", row) for number, row in enumerate(rows, 1)], "the list", wanted)
+    return check(
+        [(f"problem {number}", row) for number, row in enumerate(rows, 1)], "the list", wanted
+    )

@@ -1,6 +1,7 @@
-"""Answer a chat request by a scaffold. The response is from the last population: the first member with the most
-frequent answer, or else the first with a text. Members are exchangeable, so the choice is fair (arXiv 2509.26626).
-Scaffolds that select an answer end with a population of one member."""
+"""Answer a chat request by a scaffold. The response is from the last population: the first member
+with the most frequent answer, or else the first with a text. Members are exchangeable, so the
+choice is fair (arXiv 2509.26626). Scaffolds that select an answer end with a population of one
+member."""
 
 import asyncio
 from collections import Counter
@@ -24,9 +25,9 @@ from labs.endpoint.chat import ChatRequest, Refusal
 
 @dataclass(frozen=True)
 class Step:
-    """The outcome of one step, which progress calls `stage`. `answers` has the votes for each answer, most votes first.
-    `failed`, `truncated` and `unread` count the failed members, the truncated members, and the members that lack an
-    answer but did not fail."""
+    """The outcome of one step, which progress calls `stage`. `answers` has the votes for each
+    answer, most votes first. `failed`, `truncated` and `unread` count the failed members, the
+    truncated members, and the members that lack an answer but did not fail."""
 
     step: int
     stage: str
@@ -39,15 +40,22 @@ class Step:
         """Describe the step in one line of progress."""
         size = sum(self.answers.values()) + self.unread + self.failed
         shown = [f"{answer:.40} ×{count}" for answer, count in self.answers.items()]
-        counts = ((self.unread, "without an answer"), (self.failed, "failed"), (self.truncated, "cut off"))
-        parts = [f"answers {', '.join(shown)}"] * bool(shown) + [f"{count} {what}" for count, what in counts if count]
+        counts = (
+            (self.unread, "without an answer"),
+            (self.failed, "failed"),
+            (self.truncated, "cut off"),
+        )
+        parts = [f"answers {', '.join(shown)}"] * bool(shown) + [
+            f"{count} {what}" for count, what in counts if count
+        ]
         return f"{self.stage}: {size} candidate{'s' * (size != 1)}, {'; '.join(parts)}\n"
 
 
 @dataclass(frozen=True)
 class Solved:
-    """The outcome of all steps. `voted` groups the answers of the last population. `order` lists the members'
-    positions, the best member first. `spent` lists all completions without their thinking and final texts."""
+    """The outcome of all steps. `voted` groups the answers of the last population. `order` lists
+    the members' positions, the best member first. `spent` lists all completions without their
+    thinking and final texts."""
 
     steps: list[Step]
     population: Population
@@ -56,13 +64,17 @@ class Solved:
     spent: list[Completion]
 
     def content(self, stops: Sequence[str]) -> tuple[str, str]:
-        """Return the best member's text up to the first of `stops`, and the finish reason ("stop" at such a text)."""
+        """Return the best member's text up to the first of `stops`, and the finish reason ("stop"
+        at such a text)."""
         best = self.population[self.order[0]].completion
         ends = [at for stop in stops if (at := best.text.find(stop)) >= 0]
-        return (best.text[: min(ends)], "stop") if ends else (best.text, best.finish_reason or "error")
+        return (
+            (best.text[: min(ends)], "stop") if ends else (best.text, best.finish_reason or "error")
+        )
 
     def usage(self) -> dict[str, Any] | None:
-        """Return OpenAI's usage object, summed over all completions, or None if a completion lacks a token count."""
+        """Return OpenAI's usage object, summed over all completions, or None if a completion lacks
+        a token count."""
         prompt = sum(each.prompt_tokens for each in self.spent)
         completion = sum(each.completion_tokens for each in self.spent)
         if any(None in each.counted for each in self.spent):
@@ -71,11 +83,14 @@ class Solved:
             "prompt_tokens": prompt,
             "completion_tokens": completion,
             "total_tokens": prompt + completion,
-            "prompt_tokens_details": {"cached_tokens": sum(each.cached_tokens for each in self.spent)},
+            "prompt_tokens_details": {
+                "cached_tokens": sum(each.cached_tokens for each in self.spent)
+            },
         }
 
     def details(self, config: Constants) -> dict[str, Any]:
-        """Return the content of the additional field in a response, which has the scaffold's name."""
+        """Return the content of the additional field in a response, which has the scaffold's
+        name."""
         best = self.voted.names[self.order[0]]
         return {
             "config": {name: getattr(config, name) for name in chat.of_a_request(type(config))},
@@ -102,12 +117,14 @@ class Solved:
         }
 
 
-async def solve(asked: ChatRequest, generator: Generator, limit: int, tell: Callable[[str], None]) -> Solved:
+async def solve(
+    asked: ChatRequest, generator: Generator, limit: int, tell: Callable[[str], None]
+) -> Solved:
     """Run the scaffold of a request. `tell` receives a line of progress after every step.
 
-    At most `limit` completions of this request are in flight, so that a large population does not block other requests.
-    Cancelling this task ends its completions. Raises UserError if the server is lost, and Refusal if every solution of
-    a step failed."""
+    At most `limit` completions of this request are in flight, so that a large population does not
+    block other requests. Cancelling this task ends its completions. Raises UserError if the server
+    is lost, and Refusal if every solution of a step failed."""
     config, problem = asked.config, asked.problem
     sampling = Sampling.of(config, answer_type=problem.reading)
     steps: list[Step] = []
@@ -131,11 +148,17 @@ async def solve(asked: ChatRequest, generator: Generator, limit: int, tell: Call
                 members = [member.completion for member in population]
                 if all(each.error for each in members):
                     raise _all_failed(members[0].error or "")
-                voted = await asyncio.to_thread(_voted, problem, members)  # comparing answers may take seconds
+                # comparing answers may take seconds
+                voted = await asyncio.to_thread(_voted, problem, members)
                 unread = voted.names.count(None)
-                failed, truncated = sum(c.error is not None for c in members), sum(c.truncated for c in members)
+                failed, truncated = (
+                    sum(c.error is not None for c in members),
+                    sum(c.truncated for c in members),
+                )
                 stage = getattr(population, "name", f"step {len(steps)}{of}")
-                steps.append(Step(len(steps), stage, voted.counts, unread - failed, failed, truncated))
+                steps.append(
+                    Step(len(steps), stage, voted.counts, unread - failed, failed, truncated)
+                )
                 tell(steps[-1].line())
     finally:  # if one request of asyncio.gather raises, its other requests continue
         left = [task for task in tasks if task is not asyncio.current_task()]
@@ -144,7 +167,8 @@ async def solve(asked: ChatRequest, generator: Generator, limit: int, tell: Call
         await asyncio.gather(*left, return_exceptions=True)
     both, votes = zip(members, voted.names, strict=True), voted.counts
     rank = [(c.error is not None, not c.text, -votes.get(answer or "", 0)) for c, answer in both]
-    order = sorted(range(len(population)), key=rank.__getitem__)  # stable: equal members keep their order
+    # stable: equal members keep their order
+    order = sorted(range(len(population)), key=rank.__getitem__)
     return Solved(steps, population, voted, order, spent)
 
 
@@ -155,19 +179,31 @@ def _voted(problem: Problem, members: Sequence[Completion]) -> Groups:
 
 def _all_failed(error: str) -> Refusal:
     if error.startswith("context overflow"):
-        return Refusal(f"the messages or the candidates are too long ({error})", "messages", "context_length_exceeded")
-    return Refusal(f"every solution of a step failed. The first error: {error}", code="upstream_failed", status=502)
+        return Refusal(
+            f"the messages or the candidates are too long ({error})",
+            "messages",
+            "context_length_exceeded",
+        )
+    return Refusal(
+        f"every solution of a step failed. The first error: {error}",
+        code="upstream_failed",
+        status=502,
+    )
 
 
 def named(words: Sequence[str]) -> str:
-    """Return the scaffold that the last SCAFFOLD=… in `words` names, by itself or by its experiment, or ""."""
-    given = next((word.partition("=")[2] for word in reversed(words) if word.startswith("SCAFFOLD=")), "")
+    """Return the scaffold that the last SCAFFOLD=… in `words` names, by itself or by its
+    experiment, or ""."""
+    given = next(
+        (word.partition("=")[2] for word in reversed(words) if word.startswith("SCAFFOLD=")), ""
+    )
     return next((name for name, experiment in of_scaffolds().items() if experiment == given), given)
 
 
 def planned(words: Sequence[str]) -> tuple[str, Scaffold[Any], list[str]]:
-    """Return the name, the scaffold and the constants of a request, so that plan.sh can plan it. `words` are the
-    arguments of plan.sh after serve_rsa. The scaffold is RSA unless SCAFFOLD=… names another."""
+    """Return the name, the scaffold and the constants of a request, so that plan.sh can plan it.
+    `words` are the arguments of plan.sh after serve_rsa. The scaffold is RSA unless SCAFFOLD=…
+    names another."""
     scaffold = scaffold_named(named(words) or "rsa")
     of_card = environment.card().constants_of(scaffold.constants)
     given = [f"{name}={value}" for name, value in of_card.items() if name != "SCAFFOLD"]

@@ -1,4 +1,5 @@
-"""Close connections that do not send a request, because they count towards the limit of open connections."""
+"""Close connections that do not send a request, because they count towards the limit of open
+connections."""
 
 import asyncio
 
@@ -9,8 +10,8 @@ REQUEST_SECONDS = 10.0  # time to send a request's head, and longest pause in it
 
 
 class Connection(H11Protocol):
-    """An HTTP connection that is closed if its request does not arrive in time. Requests that have arrived may take any
-    time. Between two requests, uvicorn's own timeout applies."""
+    """An HTTP connection that is closed if its request does not arrive in time. Requests that have
+    arrived may take any time. Between two requests, uvicorn's own timeout applies."""
 
     _timer: asyncio.TimerHandle | None = None
 
@@ -31,7 +32,8 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def _is_awaited(self) -> bool:
-        """Return whether the client has not yet sent the whole of its first request, or of one that it has begun."""
+        """Return whether the client has not yet sent the whole of its first request, or of one that
+        it has begun."""
         if self.conn.their_state is h11.IDLE:
             return self.cycle is None or bool(self.conn.trailing_data[0])
         return self.conn.their_state is h11.SEND_BODY

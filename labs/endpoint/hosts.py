@@ -9,16 +9,21 @@ HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:@/\\\s]+)(?::[0-9]{1,5})?")
 
 
 class Names:
-    """The host names that a server accepts, as a protection against DNS rebinding. The server listens on IP `bound`.
-    On a loopback address, it accepts localhost, loopback addresses and the names `named`. On other addresses, it also
-    accepts all IP addresses and this machine's name. Ports are ignored, because they may be forwarded."""
+    """The host names that a server accepts, as a protection against DNS rebinding. The server
+    listens on IP `bound`. On a loopback address, it accepts localhost, loopback addresses and the
+    names `named`. On other addresses, it also accepts all IP addresses and this machine's name.
+    Ports are ignored, because they may be forwarded."""
 
     def __init__(self, bound: str, named: Sequence[str] = ()) -> None:
         known = address(bound)
         self._is_local = known is not None and known.is_loopback
         whole = socket.gethostname()
-        mine = [] if self._is_local else [whole, (short := whole.partition(".")[0]), f"{short}.local"]
-        self._names = {name.lower().removesuffix(".") for name in ("localhost", *mine, *named) if name}
+        mine = (
+            [] if self._is_local else [whole, (short := whole.partition(".")[0]), f"{short}.local"]
+        )
+        self._names = {
+            name.lower().removesuffix(".") for name in ("localhost", *mine, *named) if name
+        }
 
     def hold(self, host: str) -> bool:
         """Return whether the name in a request's Host header is accepted."""

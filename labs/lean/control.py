@@ -1,7 +1,8 @@
-"""Search without a model, as a control of the baseline: propose tactics that were used in the most similar states.
+"""Search without a model, as a control of the baseline: propose tactics that were used in the most
+similar states.
 
-States are bags of tokens with TF-IDF weights, and their similarity is the cosine. Tactics are proposed unchanged,
-because renaming their variables did not help.
+States are bags of tokens with TF-IDF weights, and their similarity is the cosine. Tactics are
+proposed unchanged, because renaming their variables did not help.
 """
 
 import re
@@ -43,13 +44,16 @@ class Index:
         known: dict[str, dict[str, None]] = defaultdict(dict)
         for pair in pairs:
             known[pair.state][pair.tactic] = None
-        self.tactics = [tuple(tactics) for tactics in known.values()]  # the tactics of each known state
-        found: dict[str, list[tuple[int, int]]] = defaultdict(list)  # a token, the states with it, and its counts
+        # the tactics of each known state
+        self.tactics = [tuple(tactics) for tactics in known.values()]
+        # a token, the states with it, and its counts
+        found: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for number, state in enumerate(known):
             for token, count in bag(state).items():
                 found[token].append((number, count))
         squares = np.zeros(len(known))
-        self._unknown = np.log(len(known)) + 1, np.empty(0, np.int64), np.empty(0)  # idf, states, weights
+        # idf, states, weights
+        self._unknown = np.log(len(known)) + 1, np.empty(0, np.int64), np.empty(0)
         self._tokens: dict[str, tuple[float, NDArray[np.int64], NDArray[np.float64]]] = {}
         for token, rows in found.items():
             idf = self._unknown[0] - np.log(len(rows))
@@ -80,7 +84,9 @@ class Index:
         chosen = list(best.items())[: self.candidates]
         logits = SHARPNESS * np.array([cosine for _, cosine in chosen])
         logprobs = logits - np.logaddexp.reduce(logits)
-        return [(tactic, float(logprob)) for (tactic, _), logprob in zip(chosen, logprobs, strict=True)]
+        return [
+            (tactic, float(logprob)) for (tactic, _), logprob in zip(chosen, logprobs, strict=True)
+        ]
 
 
 def bag(state: str) -> Counter[str]:
@@ -88,52 +94,81 @@ def bag(state: str) -> Counter[str]:
     return Counter(_TOKEN.findall(state.partition("\n\n")[0]))
 
 
-def given(config: ControlledConstants, theorems: Sequence[Theorem], lean: Toolchain) -> tuple[list[Pair], str] | None:
-    """Return INDEX's pairs without pairs of `theorems`, and their source, or None for no control. Raises UserError."""
+def given(
+    config: ControlledConstants, theorems: Sequence[Theorem], lean: Toolchain
+) -> tuple[list[Pair], str] | None:
+    """Return INDEX's pairs without pairs of `theorems`, and their source, or None for no control.
+    Raises UserError."""
     if config.INDEX == "none" or (config.INDEX == "auto" and config.THEOREMS != "auto"):
         return None
     path, of = Path(config.INDEX).expanduser(), "the tiny policy's training lemmas"
     if config.INDEX == "auto":
         lemmas = read_json(TRAIN, "the lemmas", "Check out the repository again")["theorems"]
-        found = pairs.merged(of_lemmas(lean, config.NUM_WORKERS, [row for row in lemmas if row["teach"]]))
+        found = pairs.merged(
+            of_lemmas(lean, config.NUM_WORKERS, [row for row in lemmas if row["teach"]])
+        )
     else:
         found, of = pairs.read(path), path.name
     names = {theorem.name for theorem in theorems}
     known = [pair for pair in found if pair.theorem not in names]
     if not known:
-        raise UserError(f"INDEX={config.INDEX} contains no pair from outside THEOREMS. Use another file, or INDEX=none")
+        raise UserError(
+            f"INDEX={config.INDEX} contains no pair from outside THEOREMS. Use another file, or "
+            "INDEX=none"
+        )
     return known, of
 
 
 def of_lemmas(lean: Toolchain, count: int, lemmas: Sequence[dict[str, Any]]) -> list[list[Pair]]:
-    """Return the pairs of each lemma's proof by `count` Lean processes, or [] if Lean rejects the proof."""
-    begun = [(of["statement"], of["proof"][:n]) for of in lemmas for n in range(len(of["proof"]) + 1)]
+    """Return the pairs of each lemma's proof by `count` Lean processes, or [] if Lean rejects the
+    proof."""
+    begun = [
+        (of["statement"], of["proof"][:n]) for of in lemmas for n in range(len(of["proof"]) + 1)
+    ]
     results, found = iter(steps(lean, count, begun)), list[list[Pair]]()
     for of in lemmas:
         *states, end = (step.state for step in islice(results, len(of["proof"]) + 1))
         known = zip(states, of["proof"], strict=True)
         is_proof = end and not end.goals
-        found.append([Pair(of["name"], state.pp, tactic) for state, tactic in known if state] if is_proof else [])
+        found.append(
+            [Pair(of["name"], state.pp, tactic) for state, tactic in known if state]
+            if is_proof
+            else []
+        )
     return found
 
 
 def compared(
-    known: Sequence[Pair], of: str, policy: Searching, theorems: Sequence[Theorem], outcomes: list[Outcome]
+    known: Sequence[Pair],
+    of: str,
+    policy: Searching,
+    theorems: Sequence[Theorem],
+    outcomes: list[Outcome],
 ) -> dict[str, Any]:
-    """Search by an index of `known` pairs. Return the figures, and the gain of the `policy` over the index."""
+    """Search by an index of `known` pairs. Return the figures, and the gain of the `policy` over
+    the index."""
     config, folder = policy.session.config, policy.folder.parent / FOLDER
     index = Index(known, config.CANDIDATES)
     session, by = policy.session.but(name=FOLDER), content_key([asdict(pair) for pair in known])
-    found = replace(policy, session=session, folder=folder / "trajectories", proposing=index, by=by).of(theorems)
+    found = replace(
+        policy, session=session, folder=folder / "trajectories", proposing=index, by=by
+    ).of(theorems)
     result = outcome.figures(found, [config.MAX_NODES])
     keep(folder, found, result)
     gain = vars(outcome.compared(found, outcomes, config.MAX_NODES))
-    return {"of": of, "pairs": len(known), "states": len(index.tactics), "figures": result, "gain": gain}
+    return {
+        "of": of,
+        "pairs": len(known),
+        "states": len(index.tactics),
+        "figures": result,
+        "gain": gain,
+    }
 
 
 def line(result: dict[str, Any], nodes: int) -> str:
     """Format the result of the control search as one line."""
     return (
-        f"control without a model ({result['pairs']} pairs of {result['of']}): {outcome.rate(result['figures'], nodes)}"
-        f"%. The policy's gain over the control: {outcome.gained(result['gain'])}"
+        f"control without a model ({result['pairs']} pairs of {result['of']}): "
+        f"{outcome.rate(result['figures'], nodes)}%. The policy's gain over the control: "
+        f"{outcome.gained(result['gain'])}"
     )

@@ -1,10 +1,11 @@
 """Train the energy of proof search, in .venv-train (bash setup.sh train).
 
-Only this module of the lab imports torch, and no other module imports this module. Equal trees, vectors, steps and seed
-give equal weights. The loss is InfoNCE (van den Oord et al. 2018, arXiv 1807.03748) over a state on the path and up to
-seven states off it. A state's score is its negative energy divided by a learned temperature. The loss adds DEPTH_WEIGHT
-times a squared error, so that a path state's energy also predicts the number of tactics left in its proof. This number
-is divided by its standard deviation. Divided by the longest path's length instead, it was not learned.
+Only this module of the lab imports torch, and no other module imports this module. Equal trees,
+vectors, steps and seed give equal weights. The loss is InfoNCE (van den Oord et al. 2018, arXiv
+1807.03748) over a state on the path and up to seven states off it. A state's score is its negative
+energy divided by a learned temperature. The loss adds DEPTH_WEIGHT times a squared error, so that a
+path state's energy also predicts the number of tactics left in its proof. This number is divided by
+its standard deviation. Divided by the longest path's length instead, it was not learned.
 """
 
 import hashlib
@@ -42,7 +43,8 @@ DEPTH_WEIGHT = 0.3
 
 
 class Head(nn.Module):
-    """The energy's network, for embeddings of `width` numbers. Its state_dict has the tensors of an energy's file."""
+    """The energy's network, for embeddings of `width` numbers. Its state_dict has the tensors of an
+    energy's file."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -59,22 +61,32 @@ class Head(nn.Module):
 
 
 def fit(
-    learned: Sequence[Tree], vectors: Vectors, steps: int, seed: int, begin: Mapping[str, Tensor] | None = None
+    learned: Sequence[Tree],
+    vectors: Vectors,
+    steps: int,
+    seed: int,
+    begin: Mapping[str, Tensor] | None = None,
 ) -> tuple[dict[str, Tensor], float, list[float]]:
-    """Train an energy on the trees `learned` and their states' `vectors`, from the layers in `begin` or from random
-    ones. Return its tensors, the temperature and the losses. Raises UserError if a loss is not finite."""
+    """Train an energy on the trees `learned` and their states' `vectors`, from the layers in
+    `begin` or from random ones. Return its tensors, the temperature and the losses. Raises
+    UserError if a loss is not finite."""
     torch.set_num_threads(THREADS)
     draws = Draws(learned)
-    seen = np.array(sorted({number for tree in learned for number in (*tree.on_path, *tree.off_path)}))
+    seen = np.array(
+        sorted({number for tree in learned for number in (*tree.on_path, *tree.off_path)})
+    )
     mean, scale = _standard(vectors[seen])
     states = torch.from_numpy((vectors - mean) / scale)
     torch.manual_seed(derive("energy", seed))
     head = Head(vectors.shape[1])
     if begin:
         head.load_state_dict({name: begin[name] for name in head.state_dict()})
-    temperature = torch.zeros((), requires_grad=True)  # the logarithm of the loss's temperature, which begins with 1
+    # the logarithm of the loss's temperature, which begins with 1
+    temperature = torch.zeros((), requires_grad=True)
     parameters = [*head.parameters(), temperature]
-    decayed, others = ([p for p in parameters if (p.ndim == 2) is is_weight] for is_weight in (True, False))
+    decayed, others = (
+        [p for p in parameters if (p.ndim == 2) is is_weight] for is_weight in (True, False)
+    )
     optimizers = AdamW(decayed, decay=WEIGHT_DECAY), AdamW(others)
     schedule, progress = Schedule.of_finetuning(steps, RATE), Progress(steps)
     head.train()
@@ -84,7 +96,9 @@ def fit(
         energies = head(states[numbers])  # (examples, 8)
         scores = (-energies / temperature.exp()).masked_fill(numbers == PADDING, -torch.inf)
         contrast = F.cross_entropy(scores, torch.zeros(len(scores), dtype=torch.long))
-        loss = contrast + DEPTH_WEIGHT * F.mse_loss(energies[:, 0], (remaining / draws.spread).float())
+        loss = contrast + DEPTH_WEIGHT * F.mse_loss(
+            energies[:, 0], (remaining / draws.spread).float()
+        )
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, CLIP)
         for optimizer in optimizers:
@@ -97,24 +111,40 @@ def fit(
 
 
 def _standard(vectors: Vectors) -> tuple[Vectors, Vectors]:
-    """Return each dimension's mean and standard deviation, which is at least 1% of the median standard deviation."""
+    """Return each dimension's mean and standard deviation, which is at least 1% of the median
+    standard deviation."""
     mean, scale = vectors.mean(axis=0, dtype=np.float64), vectors.std(axis=0, dtype=np.float64)
     usual = float(np.median(scale)) or 1.0
     return mean.astype(np.float32), np.maximum(scale, 0.01 * usual).astype(np.float32)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Train an energy by the options of the command line. Raises SystemExit with status 2 after a UserError."""
+    """Train an energy by the options of the command line. Raises SystemExit with status 2 after a
+    UserError."""
     signals.catch()
     parser = Parser(prog="energy.py", description="Train the energy of proof search.")
-    parser.add_argument("--trajectories", type=Path, nargs="+", required=True, help="trajectory files or their folders")
-    parser.add_argument("--embeddings", type=Path, required=True, help="the folder with the states' embeddings")
+    parser.add_argument(
+        "--trajectories",
+        type=Path,
+        nargs="+",
+        required=True,
+        help="trajectory files or their folders",
+    )
+    parser.add_argument(
+        "--embeddings", type=Path, required=True, help="the folder with the states' embeddings"
+    )
     parser.add_argument("--out", type=Path, required=True, help="the folder to write")
     parser.add_argument("--steps", type=int, default=EnergyConstants.STEPS, help="training steps")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--begin", type=Path, help="folder of an earlier energy, whose layers the training begins with")
+    parser.add_argument(
+        "--begin",
+        type=Path,
+        help="folder of an earlier energy, whose layers the training begins with",
+    )
     about = "log probability that marks a tactic as a probe"
-    parser.add_argument("--probe-logprob", type=float, default=LeanConstants.PROBE_LOGPROB, help=about)
+    parser.add_argument(
+        "--probe-logprob", type=float, default=LeanConstants.PROBE_LOGPROB, help=about
+    )
     with command():
         train(parser.parse_args(argv))
 
@@ -124,16 +154,29 @@ def train(options: Namespace) -> None:
     began = time.monotonic()
     with whole(options.out, "the energy", 2**22) as folder:
         stored = stored_in(options.embeddings)
-        forest, vectors = trees.forest(options.trajectories, stored, options.probe_logprob), stored.vectors
-        held_out, learned = ([tree for tree in forest if tree.is_held_out is held] for held in (True, False))
+        forest, vectors = (
+            trees.forest(options.trajectories, stored, options.probe_logprob),
+            stored.vectors,
+        )
+        held_out, learned = (
+            [tree for tree in forest if tree.is_held_out is held] for held in (True, False)
+        )
         folder.mkdir()
         begin = load_file(options.begin / WEIGHTS) if options.begin else None
         tensors, temperature, losses = fit(learned, vectors, options.steps, options.seed, begin)
-        energies = np.array(Energy({name: tensor.numpy() for name, tensor in tensors.items()})(vectors))
-        aucs = {name: trees.auc(held_out, energies, own) for name, own in (("held_out", False), ("held_out_own", True))}
+        energies = np.array(
+            Energy({name: tensor.numpy() for name, tensor in tensors.items()})(vectors)
+        )
+        aucs = {
+            name: trees.auc(held_out, energies, own)
+            for name, own in (("held_out", False), ("held_out_own", True))
+        }
         aucs["trained"] = trees.auc(learned, energies)
         (folder / WEIGHTS).write_bytes(save(tensors))
-        contents = {"trees": repr(forest).encode(), "vectors": vectors.tobytes() + stored.model.encode()}
+        contents = {
+            "trees": repr(forest).encode(),
+            "vectors": vectors.tobytes() + stored.model.encode(),
+        }
         record = {
             "model": stored.model,
             "width": int(vectors.shape[1]),
@@ -142,14 +185,19 @@ def train(options: Namespace) -> None:
             "steps": options.steps,
             "seed": options.seed,
             **({"begin": sha256(options.begin / WEIGHTS)} if options.begin else {}),
-            "loss": [round(float(part.mean()), 4) for part in np.array_split(losses, min(100, options.steps))],
+            "loss": [
+                round(float(part.mean()), 4)
+                for part in np.array_split(losses, min(100, options.steps))
+            ],
             "auc": {name: auc.to_json() for name, auc in aucs.items()},
             "theorems": len(forest),
             "theorems_held_out": len(held_out),
             "states": len(vectors),
             "states_on_path": sum(len(tree.on_path) for tree in forest),
             "states_cut": int(stored.cut.sum()),
-            "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()},
+            "sha256": {
+                name: hashlib.sha256(content).hexdigest() for name, content in contents.items()
+            },
             "seconds": round(time.monotonic() - began, 1),
             "device": f"cpu, {THREADS} thread",
             "versions": {"torch": torch.__version__, "numpy": np.__version__},

@@ -1,4 +1,5 @@
-"""Run a baseline, expert iteration or a comparison of search orders in Lean, and plan their work for plan.sh."""
+"""Run a baseline, expert iteration or a comparison of search orders in Lean, and plan their work
+for plan.sh."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -20,7 +21,13 @@ from core.report.tables import shift
 from core.session import session
 from core.session.session import Session
 from labs.lean import constants, control, outcome, served, toolchain
-from labs.lean.constants import AblationConstants, BaselineConstants, ControlledConstants, IterationConstants, exploring
+from labs.lean.constants import (
+    AblationConstants,
+    BaselineConstants,
+    ControlledConstants,
+    IterationConstants,
+    exploring,
+)
 from labs.lean.energy import ALONE, WEIGHTS, Guidance, guided, text_of
 from labs.lean.iterate import Iterations, check_apart, folder_of, numbers, policy_in
 from labs.lean.outcome import TABLE, Outcome, Record, keep
@@ -43,8 +50,8 @@ Found = dict[str, list[list[Outcome]]]  # an order, and for each seed the outcom
 
 
 def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]) -> None:
-    """Run the baseline whose experiment file has the globals `namespace`, with the command line's NAME=value overrides.
-    Ends the process if the run fails or is stopped (core.session.run.run)."""
+    """Run the baseline whose experiment file has the globals `namespace`, with the command line's
+    NAME=value overrides. Ends the process if the run fails or is stopped (core.session.run.run)."""
     with session.command(experiment.constants, namespace) as (name, config):
         config = config.tried()
         chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, toolchain.find())
@@ -55,11 +62,17 @@ def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]
         out = place(results, config) / f"baseline{kind}"
         with served.policy(Need(0, config.MAX_TOKENS, 0), out.parent) as server:
             session.check_context(server, config)
-            rows = [("model", server.model), ("theorems", f"{where}, n={len(chosen)}"), ("engine", server.choice)]
+            rows = [
+                ("model", server.model),
+                ("theorems", f"{where}, n={len(chosen)}"),
+                ("engine", server.choice),
+            ]
             rows += [("Lean", lean.name), *served.rows(config)]
             with session.open(name, config, results, server, opening=rows) as opened:
                 searching = Searching(opened, lean, out / "trajectories")
-                record = Record.begun(out, content_key([searching.run, *map(vars, chosen)]), config, lean, where)
+                record = Record.begun(
+                    out, content_key([searching.run, *map(vars, chosen)]), config, lean, where
+                )
                 outcomes = searching.of(chosen)
                 result = outcome.figures(outcomes, constants.budgets(config.MAX_NODES))
                 record.save(complete=not known, model=server.model_info(), figures=result)
@@ -93,7 +106,9 @@ def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) 
         results = results_dir()
         out = place(results, config)
         rank = 0 if start.is_gguf else config.LORA_RANK
-        untrained = sum(not (folder_of(out, number) / "model").exists() for number in numbers(config))
+        untrained = sum(
+            not (folder_of(out, number) / "model").exists() for number in numbers(config)
+        )
         process.check(start.path, rank, config.MAX_TOKENS, untrained)
         process.python_of()
         if config.ENERGY:
@@ -118,9 +133,9 @@ def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) 
 
 
 def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) -> None:
-    """Compare orders in which a search expands states, with one policy, the same theorems and equal nodes.
-    States are ordered by log probability, by energy, by both with the weight ALPHA, or at random. `namespace`: the
-    globals of the experiment file, as for `baseline`."""
+    """Compare orders in which a search expands states, with one policy, the same theorems and equal
+    nodes. States are ordered by log probability, by energy, by both with the weight ALPHA, or at
+    random. `namespace`: the globals of the experiment file, as for `baseline`."""
     with session.command(experiment.constants, namespace) as (name, config):
         config = config.tried()
         chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, toolchain.find())
@@ -133,12 +148,17 @@ def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) ->
         rows = [("policy", text), ("theorems", f"{where}, n={len(chosen)}"), ("Lean", lean.name)]
         rows += served.rows(config)
         known_by = {**config.closed, **vars(config)}
-        run = content_key([policy.digest, sha256(own / "energy" / WEIGHTS), known_by, *map(vars, chosen)])
+        run = content_key(
+            [policy.digest, sha256(own / "energy" / WEIGHTS), known_by, *map(vars, chosen)]
+        )
         with session.open(name, config, results, opening=rows) as opened:
             record = Record.begun(out, run, config, lean, where)
             with served.serving(policy, config, out) as (server, embeds):
                 by_energy = guided(own / "energy", embeds)
-                found = {order: _ordered(order, opened.at(server), chosen, lean, out, by_energy) for order in ORDERS}
+                found = {
+                    order: _ordered(order, opened.at(server), chosen, lean, out, by_energy)
+                    for order in ORDERS
+                }
         budgets = constants.budgets(config.MAX_NODES)
         orders = compared(found, budgets)
         record.save(complete=True, orders=orders)
@@ -147,27 +167,38 @@ def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) ->
 
 
 def iteration_of(folder: Path) -> Weights:
-    """Return the policy that an iteration trained. Raises UserError if the policy or its energy model is missing."""
+    """Return the policy that an iteration trained. Raises UserError if the policy or its energy
+    model is missing."""
     policy = served.trained(policy_in(folder))
     if not policy.path.exists() or not (folder / "energy").is_dir():
         number = folder.name.removeprefix("iteration_")
         raise UserError(
-            f"{folder} contains no policy with an energy model. Train both first: bash scripts/run.sh 24_lean_iteration"
-            f" ITERATION={number} MAX_ITERATION={number} ENERGY=1{' SMOKE=1' * (folder.parent.name == 'smoke')}"
+            f"{folder} contains no policy with an energy model. Train both first: bash "
+            f"scripts/run.sh 24_lean_iteration ITERATION={number} MAX_ITERATION={number} "
+            f"ENERGY=1{' SMOKE=1' * (folder.parent.name == 'smoke')}"
         )
     return policy
 
 
 def _ordered(
-    order: str, session: Session[Any], theorems: Sequence[Theorem], lean: Toolchain, folder: Path, energy: Guidance
+    order: str,
+    session: Session[Any],
+    theorems: Sequence[Theorem],
+    lean: Toolchain,
+    folder: Path,
+    energy: Guidance,
 ) -> list[list[Outcome]]:
     """Search the theorems in an order with each seed."""
     config: AblationConstants = session.config
-    guidance = {LOGPROB: ALONE, RANDOM: Guidance(lambda: nullcontext(_random), RANDOM)}.get(order, energy)
+    guidance = {LOGPROB: ALONE, RANDOM: Guidance(lambda: nullcontext(_random), RANDOM)}.get(
+        order, energy
+    )
     alpha = {LOGPROB: 1.0, BOTH: config.ALPHA}.get(order, 0.0)
     found = []
     for seed in range(config.SEED, config.SEED + config.SEEDS):
-        own = session.but(name=f"{order}, seed {seed}", config=exploring(config, SEED=seed, ALPHA=alpha))
+        own = session.but(
+            name=f"{order}, seed {seed}", config=exploring(config, SEED=seed, ALPHA=alpha)
+        )
         out = folder / order.replace(" ", "-") / f"seed{seed}"
         found.append(Searching(own, lean, out, guidance).of(theorems))
     return found
@@ -178,11 +209,15 @@ async def _random(states: Sequence[State]) -> list[float]:
 
 
 def compared(found: Found, budgets: Sequence[int]) -> dict[str, Any]:
-    """Return each order's solve rates by node budget, and its gain over LOGPROB at the last budget, for the record.
-    Each theorem's result is the mean over seeds. `p_holm` is the gain's p with Holm's correction for all gains."""
+    """Return each order's solve rates by node budget, and its gain over LOGPROB at the last budget,
+    for the record. Each theorem's result is the mean over seeds. `p_holm` is the gain's p with
+    Holm's correction for all gains."""
     orders: dict[str, Any] = {}
     for order, runs in found.items():
-        solved = {n: [fmean(x) for x in zip(*(outcome.solved(of, n) for of in runs), strict=True)] for n in budgets}
+        solved = {
+            n: [fmean(x) for x in zip(*(outcome.solved(of, n) for of in runs), strict=True)]
+            for n in budgets
+        }
         whole = outcome.figures([each for of in runs for each in of], budgets)
         orders[order] = {
             "solved": {str(nodes): mean_by_problem(of).to_json() for nodes, of in solved.items()},
@@ -202,20 +237,31 @@ def compared(found: Found, budgets: Sequence[int]) -> dict[str, Any]:
 def table(orders: dict[str, Any], budgets: Sequence[int], width: int = 0) -> str:
     """Format the result of `compared` as a table of at most `width` characters (0: no limit)."""
     gains = [of.get("gain") for of in orders.values()]
-    shifts = [shift(gain["difference"], gain["low"], gain["high"]) if gain else "" for gain in gains]
+    shifts = [
+        shift(gain["difference"], gain["low"], gain["high"]) if gain else "" for gain in gains
+    ]
     rates = [
-        Column(f"{nodes} nodes, %", [outcome.rate(of, nodes) for of in orders.values()], rank=len(budgets) - place)
+        Column(
+            f"{nodes} nodes, %",
+            [outcome.rate(of, nodes) for of in orders.values()],
+            rank=len(budgets) - place,
+        )
         for place, nodes in enumerate(budgets, 1)
     ]
     rows = [
         Column("order", list(orders)),
         *rates,
         Column("gain over log probability", shifts),
-        Column("won, lost", [f"{gain['wins']}, {gain['losses']}" if gain else "" for gain in gains]),
+        Column(
+            "won, lost", [f"{gain['wins']}, {gain['losses']}" if gain else "" for gain in gains]
+        ),
         Column("p, Holm", [f"{gain['p_holm']:.2g}" if gain else "" for gain in gains]),
     ]
     ended = outcome.counts(orders[LOGPROB]["reasons"])
-    return f"{Table('', rows).body(width)}\n\nsearches by log probability without a proof, by reason: {ended}"
+    return (
+        f"{Table('', rows).body(width)}\n\nsearches by log probability without a proof, by reason: "
+        f"{ended}"
+    )
 
 
 # Plans
@@ -224,8 +270,11 @@ def table(orders: dict[str, Any], budgets: Sequence[int], width: int = 0) -> str
 def _baseline_work(config: ControlledConstants, card: Card) -> Work:
     config = config.tried()
     count = count_of(config.THEOREMS, TEST, config.EVAL_THEOREMS)
-    control = 0 if config.INDEX == "none" else count * config.MAX_NODES  # sends no requests to a model
-    return _work(config, f"{count:,} theorems", ("tactics", count, config.MAX_NODES), control=control)
+    # sends no requests to a model
+    control = 0 if config.INDEX == "none" else count * config.MAX_NODES
+    return _work(
+        config, f"{count:,} theorems", ("tactics", count, config.MAX_NODES), control=control
+    )
 
 
 def _iterations_work(config: IterationConstants, card: Card) -> Work:
@@ -241,8 +290,16 @@ def _iterations_work(config: IterationConstants, card: Card) -> Work:
         config,
         f"{times} of {learned:,} theorems, evaluated on {held_out:,}",
         ("tactics of training theorems", learned * len(begun), config.TRAIN_NODES),
-        ("tactics at NOISE_TEMPERATURE", round(config.NOISE * learned) * (0 in begun), config.TRAIN_NODES),
-        ("tactics of held-out theorems", held_out * (before + len(chosen) * (1 + config.ENERGY)), config.MAX_NODES),
+        (
+            "tactics at NOISE_TEMPERATURE",
+            round(config.NOISE * learned) * (0 in begun),
+            config.TRAIN_NODES,
+        ),
+        (
+            "tactics of held-out theorems",
+            held_out * (before + len(chosen) * (1 + config.ENERGY)),
+            config.MAX_NODES,
+        ),
     )
 
 
@@ -253,14 +310,22 @@ def _ablation_work(config: AblationConstants, card: Card) -> Work:
     return _work(config, of, ("tactics", count * len(ORDERS) * config.SEEDS, config.MAX_NODES))
 
 
-def _work(config: BaselineConstants, of: str, *searches: tuple[str, int, int], control: int = 0) -> Work:
-    """Return the work of `searches` (for each: name, number, nodes), and of a control with so many tactics."""
+def _work(
+    config: BaselineConstants, of: str, *searches: tuple[str, int, int], control: int = 0
+) -> Work:
+    """Return the work of `searches` (for each: name, number, nodes), and of a control with so many
+    tactics."""
     requests = tuple(
-        Requests(kind, count * nodes * config.CANDIDATES, PROMPT_TOKENS, config.MAX_TOKENS, TACTIC_TOKENS)
+        Requests(
+            kind, count * nodes * config.CANDIDATES, PROMPT_TOKENS, config.MAX_TOKENS, TACTIC_TOKENS
+        )
         for kind, count, nodes in searches
     )
     tactics = control + sum(count * nodes for _, count, nodes in searches)
-    lean = f"at most {tactics:,} tactics in searches. The estimate excludes Lean and training. A shorter run: SMOKE=1"
+    lean = (
+        f"at most {tactics:,} tactics in searches. The estimate excludes Lean and training. A "
+        "shorter run: SMOKE=1"
+    )
     return Work(of, requests, rows=(("Lean", lean),))
 
 

@@ -1,7 +1,9 @@
-"""Write and read pairs of a state and a tactic, which train a policy, as rows of JSON lines (training/rows.py).
+"""Write and read pairs of a state and a tactic, which train a policy, as rows of JSON lines
+(training/rows.py).
 
-A pair can be copied with renamed variables and additional, irrelevant hypotheses. This works for states like those in
-data/lean, with variables of one letter and hypotheses h1, h2 and so on. Copies of other pairs are unchanged.
+A pair can be copied with renamed variables and additional, irrelevant hypotheses. This works for
+states like those in data/lean, with variables of one letter and hypotheses h1, h2 and so on. Copies
+of other pairs are unchanged.
 """
 
 import json
@@ -20,14 +22,24 @@ from labs.lean.theorems import decoded
 # Possible names of variables, by their type.
 POOLS = {"Prop": "pqrstuvw", "Nat": "abcdefgkmn", "Nat → Prop": "PQRSTUV"}
 # Hypotheses that do not help to prove the goal.
-IRRELEVANT = ("{x}", "¬{x}", "{x} → {y}", "{x} ∧ {y}", "{x} ∨ {y}", "{x} ↔ {y}", "({x} → {y}) → {x}", "{x} ∧ ¬{y}")
+IRRELEVANT = (
+    "{x}",
+    "¬{x}",
+    "{x} → {y}",
+    "{x} ∧ {y}",
+    "{x} ∨ {y}",
+    "{x} ↔ {y}",
+    "({x} → {y}) → {x}",
+    "{x} ∧ ¬{y}",
+)
 MOST_IRRELEVANT = 4
 _VARIABLES = re.compile(r"^([A-Za-z](?: [A-Za-z])*) : (.+)$", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z_][\w']*(?:\.[A-Za-z_][\w']*)*")
 
 
 class Pair(Struct, frozen=True, rename={"tactic": "output"}):
-    """A proof state as text, the tactic that a proof of the theorem uses there, and the theorem's name."""
+    """A proof state as text, the tactic that a proof of the theorem uses there, and the theorem's
+    name."""
 
     theorem: str
     state: str
@@ -35,13 +47,15 @@ class Pair(Struct, frozen=True, rename={"tactic": "output"}):
 
 
 def merged(parts: Iterable[Sequence[Pair]]) -> list[Pair]:
-    """Merge the pairs of all `parts` in a fixed order. Pairs with equal state and tactic are merged into one."""
+    """Merge the pairs of all `parts` in a fixed order. Pairs with equal state and tactic are merged
+    into one."""
     once = {(plain(pair.state), pair.tactic): pair for part in parts for pair in part}
     return sorted(once.values(), key=lambda pair: (pair.theorem, pair.state, pair.tactic))
 
 
 def write(path: Path, pairs: Iterable[Pair]) -> None:
-    """Write each pair as a line of JSON, with the fields of a training row and of the pair. Raises UserError."""
+    """Write each pair as a line of JSON, with the fields of a training row and of the pair. Raises
+    UserError."""
     rows = (
         {"instruction": asked(pair.state)[0]["content"], "input": "", "output": pair.tactic}
         | {"theorem": pair.theorem, "state": pair.state}
@@ -57,7 +71,8 @@ def read(path: Path) -> list[Pair]:
 
 
 def renamed(pair: Pair, rng: random.Random) -> Pair:
-    """Return a pair with random names for the variables of its state, if their types are in POOLS."""
+    """Return a pair with random names for the variables of its state, if their types are in
+    POOLS."""
     names: dict[str, str] = {}
     taken = set(_NAME.findall(pair.state)) | set(_NAME.findall(pair.tactic))
     variables = {name for found in _VARIABLES.finditer(pair.state) for name in found[1].split()}
@@ -66,14 +81,17 @@ def renamed(pair: Pair, rng: random.Random) -> Pair:
         for name in found[1].split():
             if name in pool and name not in names:
                 bound = {each for each in taken if each in pool and each not in variables}
-                names[name] = rng.choice([each for each in pool if each not in bound and each not in names.values()])
+                names[name] = rng.choice(
+                    [each for each in pool if each not in bound and each not in names.values()]
+                )
     by_name = lambda found: names.get(found[0], found[0])  # noqa: E731
     return Pair(pair.theorem, _NAME.sub(by_name, pair.state), _NAME.sub(by_name, pair.tactic))
 
 
 def shifted(pair: Pair, rng: random.Random) -> Pair:
-    """Insert 0 to MOST_IRRELEVANT hypotheses before a pair's own hypotheses, whose numbers increase.
-    The tactic should stay valid. A state without variables of type Prop, or with several goals, is unchanged."""
+    """Insert 0 to MOST_IRRELEVANT hypotheses before a pair's own hypotheses, whose numbers
+    increase. The tactic should stay valid. A state without variables of type Prop, or with several
+    goals, is unchanged."""
     found = re.search(r"^([A-Za-z](?: [A-Za-z])*) : Prop\n", pair.state, re.MULTILINE)
     more = rng.choice((0, 0, *range(1, MOST_IRRELEVANT + 1)))
     if found is None or not more or "\n\n" in pair.state:
@@ -90,7 +108,8 @@ def shifted(pair: Pair, rng: random.Random) -> Pair:
 
 
 def drawn(given: Sequence[Pair], seed: int) -> Iterator[Pair]:
-    """Yield all pairs without end, in random order in each round, each changed by `renamed` and `shifted`."""
+    """Yield all pairs without end, in random order in each round, each changed by `renamed` and
+    `shifted`."""
     rng = random.Random(seed)
     while True:
         for pair in rng.sample(given, len(given)):

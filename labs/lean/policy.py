@@ -1,7 +1,8 @@
 """Propose tactics for a state with a model, each with the summed log probability of its tokens.
 
-The policy sends CANDIDATES requests for a state, each for one tactic. A request's seed depends only on SEED, the
-theorem, the state's text and the request's number. So equal states of a theorem get equal requests.
+The policy sends CANDIDATES requests for a state, each for one tactic. A request's seed depends only
+on SEED, the theorem, the state's text and the request's number. So equal states of a theorem get
+equal requests.
 """
 
 import asyncio
@@ -22,7 +23,14 @@ ASKED = """Lean 4 proof state:
 Write the next tactic, and nothing else."""
 
 # Names of counts: all requests, and the reasons why some add no tactic.
-REQUESTS, FAILED, CUT, EMPTY, UNSUMMED, REPEATED = "requests", "failed", "cut off", "empty", "no sum", "repeated"
+REQUESTS, FAILED, CUT, EMPTY, UNSUMMED, REPEATED = (
+    "requests",
+    "failed",
+    "cut off",
+    "empty",
+    "no sum",
+    "repeated",
+)
 
 OVERFLOW = "context overflow"  # how the error begins if a prompt exceeds the server's context
 
@@ -35,7 +43,8 @@ def asked(state: str) -> list[Message]:
 
 
 def tactic_in(text: str) -> str:
-    """Return the tactic in a model's reply, without code fences, surrounding space and common indentation."""
+    """Return the tactic in a model's reply, without code fences, surrounding space and common
+    indentation."""
     fenced = _FENCED.fullmatch(text.rstrip())
     text = textwrap.dedent((fenced[1] if fenced else text).strip("\n")).strip()
     is_quoted = len(text) > 2 and text[0] == text[-1] == "`" and "`" not in text[1:-1]
@@ -43,7 +52,8 @@ def tactic_in(text: str) -> str:
 
 
 class Policy:
-    """A policy that proposes tactics for the states of one theorem. `counts`: requests by result."""
+    """A policy that proposes tactics for the states of one theorem. `counts`: requests by
+    result."""
 
     def __init__(self, theorem: str, ask: Ask, config: LeanConstants) -> None:
         self.theorem, self.config, self._ask = theorem, config, ask
@@ -51,20 +61,26 @@ class Policy:
         self._is_summed = False  # whether any completion had a summed log probability
 
     async def __call__(self, state: State) -> list[Candidate] | Failed:
-        """Return different tactics, the likeliest first, or Failed if all requests fail. Raises UserError if the server
-        returns no logprobs."""
-        completions = await asyncio.gather(*(self._one(state.pp, number) for number in range(self.config.CANDIDATES)))
+        """Return different tactics, the likeliest first, or Failed if all requests fail. Raises
+        UserError if the server returns no logprobs."""
+        completions = await asyncio.gather(
+            *(self._one(state.pp, number) for number in range(self.config.CANDIDATES))
+        )
         self.counts[REQUESTS] += len(completions)
         errors = [each.error for each in completions if each.error]
         self.counts[FAILED] += len(errors)
         if len(errors) == len(completions):
-            return Failed(errors[0], is_too_long=all(error.startswith(OVERFLOW) for error in errors))
+            return Failed(
+                errors[0], is_too_long=all(error.startswith(OVERFLOW) for error in errors)
+            )
         answered = [each for each in completions if not each.error]
         self._is_summed = self._is_summed or any(each.logprob is not None for each in answered)
         if not self._is_summed and any(_text(each).strip() for each in answered):
             raise UserError(
-                "the policy's server does not return the log probabilities (logprobs) of all tokens, which the search "
-                "needs. Serve the model with SGLang, vLLM or llama.cpp, and make sure that its card does not contain "
+                "the policy's server does not return the log probabilities (logprobs) of all "
+                "tokens, which the search "
+                "needs. Serve the model with SGLang, vLLM or llama.cpp, and make sure that its "
+                "card does not contain "
                 'never = ["logprobs"]'
             )
         found = [candidate for each in answered if (candidate := self._candidate(each))]
@@ -87,7 +103,8 @@ class Policy:
         )
 
     def _candidate(self, completion: Completion) -> Candidate | None:
-        """Return a completion's tactic and log probability. If either is missing, count why and return None."""
+        """Return a completion's tactic and log probability. If either is missing, count why and
+        return None."""
         tactic = tactic_in(_text(completion).removeprefix(self.config.OPENING))
         if self.config.ENDS == "line":  # for a server that ignores the stop text
             tactic = tactic.partition("\n")[0].rstrip()

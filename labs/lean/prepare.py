@@ -1,12 +1,13 @@
 """Prepare training pairs for a real policy, and theorems to search: bash scripts/prepare_lean.sh.
 
-The source is LeanDojo's traced Mathlib (Yang et al., arXiv 2306.15626): the archive "LeanDojo Benchmark 4", or a
-folder with its files. The command writes pairs.jsonl (pairs.py), theorems.json and theorems_test.json for THEOREMS, and
-manifest.json with the source, its checksum, and counts.
+The source is LeanDojo's traced Mathlib (Yang et al., arXiv 2306.15626): the archive "LeanDojo
+Benchmark 4", or a folder with its files. The command writes pairs.jsonl (pairs.py), theorems.json
+and theorems_test.json for THEOREMS, and manifest.json with the source, its checksum, and counts.
 
-Pairs come only from the part "train". A pair is omitted if "val" or "test" contains a theorem with the same name, or a
-theorem whose first state equals the pair's state. Tactics of several lines are omitted too (ENDS=line). Theorems are
-kept only if Lean elaborates their statements. Many statements fail without their file's namespaces.
+Pairs come only from the part "train". A pair is omitted if "val" or "test" contains a theorem with
+the same name, or a theorem whose first state equals the pair's state. Tactics of several lines are
+omitted too (ENDS=line). Theorems are kept only if Lean elaborates their statements. Many statements
+fail without their file's namespaces.
 """
 
 import hashlib
@@ -61,9 +62,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(
         prog="prepare_lean.sh",
         description="Extract pairs of a state and a tactic, and theorems with their statements, from LeanDojo's traced "
-        'Mathlib. The default source is the archive "LeanDojo Benchmark 4" (68 MB), which is downloaded and checked.',
+        'Mathlib. The default source is the archive "LeanDojo Benchmark 4" (68 MB), which is '
+        "downloaded and checked.",
     )
-    parser.add_argument("--from", dest="source", metavar="PATH", help="a local source (a .tar.gz archive or a folder)")
+    parser.add_argument(
+        "--from",
+        dest="source",
+        metavar="PATH",
+        help="a local source (a .tar.gz archive or a folder)",
+    )
     with command():
         args = parser.parse_args(argv)
         here = results_dir() / "lean"
@@ -71,7 +78,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         with whole(out := here / "prepared", "the prepared data") as new:
             make_folder(new)
             downloaded = here / "downloads" / Path(BENCHMARK).name
-            path = Path(args.source).expanduser() if args.source else fetched(BENCHMARK, downloaded, MD5)
+            path = (
+                Path(args.source).expanduser()
+                if args.source
+                else fetched(BENCHMARK, downloaded, MD5)
+            )
             folder = _folder(path, unpacked := new / "unpacked")
             metadata = read_json(folder / "metadata.json", FILE, REMEDY)
             source = {"path": str(path), "sha256": sha256(path), "metadata": metadata}
@@ -82,22 +93,28 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _folder(path: Path, unpacked: Path) -> Path:
-    """Return the folder with the splits. An archive at `path` is first unpacked into `unpacked`. Raises UserError."""
+    """Return the folder with the splits. An archive at `path` is first unpacked into `unpacked`.
+    Raises UserError."""
     if not path.is_dir():
         try:
             with tarfile.open(path) as archive:
                 archive.extractall(unpacked, filter="data")
         except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-            raise UserError(f"{path} can't be unpacked ({one_line(str(error), 150)}). {REMEDY}") from None
+            raise UserError(
+                f"{path} can't be unpacked ({one_line(str(error), 150)}). {REMEDY}"
+            ) from None
         path = unpacked
     found = next(path.rglob(f"{SPLIT}/train.json"), None)
     if found is None:
-        raise UserError(f"the source contains no {SPLIT}/train.json, so it is not LeanDojo's data. {REMEDY}")
+        raise UserError(
+            f"the source contains no {SPLIT}/train.json, so it is not LeanDojo's data. {REMEDY}"
+        )
     return found.parents[1]
 
 
 def prepared(folder: Path, out: Path) -> dict[str, Any]:
-    """Write the pairs, and the theorems of each part, to `out`. Return the manifest. Raises UserError."""
+    """Write the pairs, and the theorems of each part, to `out`. Return the manifest. Raises
+    UserError."""
     files = {part: folder / SPLIT / f"{part}.json" for part in ("train", "val", "test")}
     train, *held_out = (decoded(file, list[Traced], FILE, REMEDY) for file in files.values())
     others = [theorem for part in held_out for theorem in part]
@@ -110,7 +127,10 @@ def prepared(folder: Path, out: Path) -> dict[str, Any]:
         for premise in file.premises
         if (found := theorem_in(premise.code))
     }
-    parts = {"theorems.json": _names(train) - _names(others), "theorems_test.json": _names(held_out[1])}
+    parts = {
+        "theorems.json": _names(train) - _names(others),
+        "theorems_test.json": _names(held_out[1]),
+    }
     counts: dict[str, int] = {}
     try:
         lean = toolchain.find()
@@ -140,7 +160,11 @@ def _names(theorems: Iterable[Traced]) -> set[str]:
 def _kept(theorems: Sequence[Traced], held_out: Sequence[Traced]) -> list[Pair]:
     """Return each usable pair once, in the order of the proofs."""
     names = _names(held_out)
-    states = {plain(theorem.traced_tactics[0].state_before) for theorem in held_out if theorem.traced_tactics}
+    states = {
+        plain(theorem.traced_tactics[0].state_before)
+        for theorem in held_out
+        if theorem.traced_tactics
+    }
     found: dict[tuple[str, str], Pair] = {}
     for theorem in theorems:
         for step in theorem.traced_tactics:
@@ -153,7 +177,8 @@ def _kept(theorems: Sequence[Traced], held_out: Sequence[Traced]) -> list[Pair]:
 
 
 def _elaborated(statements: Mapping[str, str], lean: Toolchain) -> list[dict[str, str]]:
-    """Return up to MOST theorems whose statements elaborate, in the order of their names' hashes."""
+    """Return up to MOST theorems whose statements elaborate, in the order of their names'
+    hashes."""
     names = sorted(statements, key=lambda name: hashlib.sha256(name.encode()).digest())[:TRIED]
     tried = zip(names, steps(lean, 2, [(statements[name], ()) for name in names]), strict=True)
     good = [name for name, step in tried if step.state and step.state.goals]

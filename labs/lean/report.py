@@ -1,7 +1,9 @@
-"""Report searches in Lean for report.sh (core/results/labs.py): tables as text, and a page with theorems and trees.
+"""Report searches in Lean for report.sh (core/results/labs.py): tables as text, and a page with
+theorems and trees.
 
-It reads only files that searches wrote. The page is one HTML file that needs no network. The page contains a model's
-texts as packed JSON and shows them as text nodes, so that they can't run as code (core/report/page.py).
+It reads only files that searches wrote. The page is one HTML file that needs no network. The page
+contains a model's texts as packed JSON and shows them as text nodes, so that they can't run as code
+(core/report/page.py).
 """
 
 import os
@@ -35,38 +37,59 @@ NAME = "lean"  # the name of all searches for report.sh, and their folder in the
 WEB = Path(__file__).resolve().parent / "web"
 SCRIPTS = (page.WEB / "base.js", page.WEB / "tables.js", WEB / "lean.js")
 STYLES = (page.WEB / "report.css", WEB / "lean.css")
-SHOWN = ("name", "statement", "nodes", "at", "reason", "why", "failures")  # the fields of outcomes that the page shows
+# the fields of outcomes that the page shows
+SHOWN = ("name", "statement", "nodes", "at", "reason", "why", "failures")
 PART = 20  # so many theorems' trees are packed together. A browser unpacks them on demand
 SOLVED = (
-    "solved: percentage of theorems with a proof that Lean accepted, with a 95% interval over theorems. A node is a "
-    "tactic sent to Lean. Rates within fewer nodes come from the same search"
+    "solved: percentage of theorems with a proof that Lean accepted, with a 95% interval over "
+    "theorems. A node is a tactic sent to Lean. Rates within fewer nodes come from the same search"
 )
 DIFFERENCES = (
-    "differences: percentage points, paired by theorem, with 95% intervals. p comes from a two-sided sign-flip test. "
-    "Won, lost: theorems that only one search proves. Minus before (first): the gain over the previous (first) policy"
+    "differences: percentage points, paired by theorem, with 95% intervals. p comes from a "
+    "two-sided sign-flip test. Won, lost: theorems that only one search proves. Minus before "
+    "(first): the gain over the previous (first) policy"
 )
 TAKEN = (
-    "to a proof: median [lower, upper quartile] over proved theorems. Tactics a state: different tactics that the "
-    "model proposed, on average. Training and noise searches also try EXPLORE's tactics, with up to TRAIN_NODES nodes"
+    "to a proof: median [lower, upper quartile] over proved theorems. Tactics a state: different "
+    "tactics that the model proposed, on average. Training and noise searches also try EXPLORE's "
+    "tactics, with up to TRAIN_NODES nodes"
 )
-TIME = "time: the sum over parallel searches. Tactics read from the journal of an earlier search took no time"
+TIME = (
+    "time: the sum over parallel searches. Tactics read from the journal of an earlier search took "
+    "no time"
+)
 ENERGY = (
-    "AUC: the chance that a state on a proof's path has a lower energy than its sibling off the path, on held-out "
-    "trees. Own: the AUC over states that the policy's own tactics reached, without probes"
+    "AUC: the chance that a state on a proof's path has a lower energy than its sibling off the "
+    "path, on held-out trees. Own: the AUC over states that the policy's own tactics reached, "
+    "without probes"
 )
 LEGEND = (SOLVED, DIFFERENCES, TAKEN, TIME, ENERGY)  # explanations of the tables
 
 
 def answers(args: Namespace, folder: Path) -> bool:
-    """Print the tables and write the page. Return False if `args.results` lacks NAME. Raises UserError."""
+    """Print the tables and write the page. Return False if `args.results` lacks NAME. Raises
+    UserError."""
     if NAME not in args.results:
         return False
-    others = (args.live, args.anyway, args.figures is not None, args.jsonl is not None, args.inspect, args.results[1:])
+    others = (
+        args.live,
+        args.anyway,
+        args.figures is not None,
+        args.jsonl is not None,
+        args.inspect,
+        args.results[1:],
+    )
     if any(others):
-        raise UserError(f"report.sh {NAME} accepts only --markdown or --out FILE. Remove all other arguments")
+        raise UserError(
+            f"report.sh {NAME} accepts only --markdown or --out FILE. Remove all other arguments"
+        )
     found = read(folder / NAME)
     if args.markdown:
-        print("\n\n".join([*(table.markdown() for table in tables(found)), _noted([*found.notes, *LEGEND])]))
+        print(
+            "\n\n".join(
+                [*(table.markdown() for table in tables(found)), _noted([*found.notes, *LEGEND])]
+            )
+        )
     else:
         out = args.out or folder / NAME / "report.html"
         write_atomically(out, html(found))
@@ -77,8 +100,9 @@ def answers(args: Namespace, folder: Path) -> bool:
 @dataclass(frozen=True)
 class Searches:
     """Searches of theorems, sorted by the theorems' names. Each search had at most `nodes` nodes.
-    `policy`: the iteration's number, -1 for the policy before iteration 0, or None for a baseline. `kind`: ALONE or
-    GUIDED (of held-out theorems, without or with the energy), LEARNED or NOISE (of training theorems)."""
+    `policy`: the iteration's number, -1 for the policy before iteration 0, or None for a baseline.
+    `kind`: ALONE or GUIDED (of held-out theorems, without or with the energy), LEARNED or NOISE (of
+    training theorems)."""
 
     label: str
     folder: Path
@@ -88,8 +112,11 @@ class Searches:
     kind: str
 
     def rate(self, nodes: int = 0) -> str:
-        """Format the percentage of theorems solved within `nodes` (0: self.nodes), with its interval."""
-        return interval(mean_by_problem(outcome.solved(self.outcomes, nodes or self.nodes)).to_json())
+        """Format the percentage of theorems solved within `nodes` (0: self.nodes), with its
+        interval."""
+        return interval(
+            mean_by_problem(outcome.solved(self.outcomes, nodes or self.nodes)).to_json()
+        )
 
     @cached_property
     def proved(self) -> list[Outcome]:
@@ -106,8 +133,8 @@ class Searches:
 
 @dataclass(frozen=True)
 class Report:
-    """The contents of a results folder. `searches` are in the order in which they ran. `records` has parts of the
-    records of iterations, by number."""
+    """The contents of a results folder. `searches` are in the order in which they ran. `records`
+    has parts of the records of iterations, by number."""
 
     folder: Path
     searches: list[Searches] = field(default_factory=list)
@@ -116,13 +143,19 @@ class Report:
 
     def of(self, policy: int, kind: str) -> Searches | None:
         """Return the searches of a policy and a kind, or None if they are missing."""
-        return next((each for each in self.searches if (each.policy, each.kind) == (policy, kind)), None)
+        return next(
+            (each for each in self.searches if (each.policy, each.kind) == (policy, kind)), None
+        )
 
-    def add(self, label: str, folder: Path, nodes: int, policy: int | None = None, kind: str = ALONE) -> None:
+    def add(
+        self, label: str, folder: Path, nodes: int, policy: int | None = None, kind: str = ALONE
+    ) -> None:
         """Add the finished searches in `folder` if there are any. Raises UserError."""
         outcomes = sorted(outcome.all_in(folder), key=lambda each: each.name)
         if len({each.run for each in outcomes}) > 1:
-            self.notes.append(f"{label}: the searches differ in their constants, model, Lean or energy")
+            self.notes.append(
+                f"{label}: the searches differ in their constants, model, Lean or energy"
+            )
         if outcomes:
             self.searches.append(Searches(label, folder, outcomes, nodes, policy, kind))
 
@@ -132,20 +165,27 @@ class Report:
             return {}
         record = read_record(own)
         try:
-            config, searched, guided = (dict(record.get(name, {})) for name in ("config", "searched", "guided"))
+            config, searched, guided = (
+                dict(record.get(name, {})) for name in ("config", "searched", "guided")
+            )
             found = {"nodes": int(config["MAX_NODES"]), "learning": config.get("TRAIN_NODES")}
             found |= {name: guided[name]["value"] for name in ("auc", "auc_own") if guided}
         except (LookupError, TypeError, ValueError) as error:
-            raise UserError(f"{own / stages.NAME} is not a record of searches ({error}). {MOVE}") from None
+            raise UserError(
+                f"{own / stages.NAME} is not a record of searches ({error}). {MOVE}"
+            ) from None
         if record.get("complete") is not True:
             self.notes.append(f"{own.name} is not complete ({CONTINUES})")
         return found | {"pairs": searched.get("pairs")}
 
 
 def read(folder: Path) -> Report:
-    """Read the results in `folder`. Raises UserError if it contains no searches or can't be read."""
+    """Read the results in `folder`. Raises UserError if it contains no searches or can't be
+    read."""
     found = Report(folder)
-    for own in sorted(path for path in folder.glob("baseline*") if path.name.replace("_", "").isalnum()):
+    for own in sorted(
+        path for path in folder.glob("baseline*") if path.name.replace("_", "").isalnum()
+    ):
         if record := found.record(own):
             label = own.name.replace("_", ", ", 1)
             found.add(label, own / "trajectories", record["nodes"])
@@ -158,13 +198,26 @@ def read(folder: Path) -> Report:
             found.records[number] = record
             if not number:
                 found.add(_named(-1), own / "eval_before", record["nodes"], -1)
-                found.add(f"{_named(-1)}, energy", own / "eval_before_energy", record["nodes"], -1, GUIDED)
-            found.add(f"{_named(number)}, training set", own / "trajectories", record["learning"], number, LEARNED)
+                found.add(
+                    f"{_named(-1)}, energy", own / "eval_before_energy", record["nodes"], -1, GUIDED
+                )
+            found.add(
+                f"{_named(number)}, training set",
+                own / "trajectories",
+                record["learning"],
+                number,
+                LEARNED,
+            )
             found.add(f"{_named(number)}, noise", own / "noisy", record["learning"], number, NOISE)
             found.add(_named(number), own / "eval", record["nodes"], number)
-            found.add(f"{_named(number)}, energy", own / "eval_energy", record["nodes"], number, GUIDED)
+            found.add(
+                f"{_named(number)}, energy", own / "eval_energy", record["nodes"], number, GUIDED
+            )
     if not found.searches:
-        raise UserError(f"{folder} contains no finished search. Run one first: bash scripts/run.sh 23_lean_baseline")
+        raise UserError(
+            f"{folder} contains no finished search. Run one first: bash scripts/run.sh "
+            "23_lean_baseline"
+        )
     return found
 
 
@@ -176,7 +229,8 @@ def _named(policy: int) -> str:
 
 
 def tables(found: Report) -> list[Table]:
-    """Tabulate solve rates by budget, gains of iterations, costs of proofs, reasons for failure, and time."""
+    """Tabulate solve rates by budget, gains of iterations, costs of proofs, reasons for failure,
+    and time."""
     ran = found.searches
     return [*by_nodes(found), *over_iterations(found), _taken(ran), *_unproved(ran), _time(ran)]
 
@@ -190,7 +244,11 @@ def by_nodes(found: Report) -> list[Table]:
     shown = [_column("theorems", [f"{len(each.outcomes):,}" for each in rows], 1)]
     for place, nodes in enumerate(known):
         cells = [each.rate(nodes) if nodes <= each.nodes else None for each in rows]
-        shown.append(_column(f"within {nodes:,}", cells, len(known) - place + 1 if place < len(known) - 1 else 0))
+        shown.append(
+            _column(
+                f"within {nodes:,}", cells, len(known) - place + 1 if place < len(known) - 1 else 0
+            )
+        )
     return [_of_searches("solved by number of nodes, %", rows, shown, SOLVED)]
 
 
@@ -198,8 +256,13 @@ def over_iterations(found: Report) -> list[Table]:
     """Tabulate the gain of each iteration, and the gain of its energy at equal nodes."""
     first, tables = found.of(-1, ALONE), list[Table]()
     if policies := [*([-1] if first else []), *found.records]:
-        rows, learned = ([found.of(policy, kind) for policy in policies] for kind in (ALONE, LEARNED))
-        before = [_gain(found.of(policy - 1, ALONE), of) for policy, of in zip(policies, rows, strict=True)]
+        rows, learned = (
+            [found.of(policy, kind) for policy in policies] for kind in (ALONE, LEARNED)
+        )
+        before = [
+            _gain(found.of(policy - 1, ALONE), of)
+            for policy, of in zip(policies, rows, strict=True)
+        ]
         since_first = [_gain(first, of) if of is not first else None for of in rows]
         pairs = [found.records.get(policy, {}).get("pairs") for policy in policies]
         shown = [
@@ -215,7 +278,10 @@ def over_iterations(found: Report) -> list[Table]:
         tables.append(Table(title, shown, _opens(rows), about=DIFFERENCES))
     if policies := [policy for policy in found.records if found.of(policy, GUIDED)]:
         alone, rows = ([found.of(policy, kind) for policy in policies] for kind in (ALONE, GUIDED))
-        aucs = [[_number(found.records[policy].get(name), 3) for policy in policies] for name in ("auc", "auc_own")]
+        aucs = [
+            [_number(found.records[policy].get(name), 3) for policy in policies]
+            for name in ("auc", "auc_own")
+        ]
         shown = [
             _column("policy", [*map(_named, policies)]),
             _column("without", [of and of.rate() for of in alone], 1),
@@ -224,24 +290,39 @@ def over_iterations(found: Report) -> list[Table]:
             _column("AUC", aucs[0]),
             _column("own", aucs[1]),
         ]
-        title = "energy: theorems that each policy solves without and with its energy, at equal nodes, %"
+        title = (
+            "energy: theorems that each policy solves without and with its energy, at equal nodes, "
+            "%"
+        )
         tables.append(Table(title, shown, _opens(rows), about=ENERGY))
     return tables
 
 
 def _gain(before: Searches | None, after: Searches | None) -> Paired | None:
-    """Compare searches by theorem. Return None if one is missing, or if they differ in theorems or nodes."""
+    """Compare searches by theorem. Return None if one is missing, or if they differ in theorems or
+    nodes."""
     if before is None or after is None or before.nodes != after.nodes:
         return None
     theorems, others = ([each.statement for each in of.outcomes] for of in (before, after))
-    return outcome.compared(before.outcomes, after.outcomes, after.nodes) if theorems == others else None
+    return (
+        outcome.compared(before.outcomes, after.outcomes, after.nodes)
+        if theorems == others
+        else None
+    )
 
 
 def _taken(rows: Sequence[Searches]) -> Table:
     shown = [
         _column("proved", [of.share_proved for of in rows]),
-        _column("nodes to a proof", [_quartiles([each.at for each in of.proved if each.at], 0) for of in rows]),
-        _column("s to a proof", [_quartiles([each.seconds["all"] for each in of.proved], 1) for of in rows], 1),
+        _column(
+            "nodes to a proof",
+            [_quartiles([each.at for each in of.proved if each.at], 0) for of in rows],
+        ),
+        _column(
+            "s to a proof",
+            [_quartiles([each.seconds["all"] for each in of.proved], 1) for of in rows],
+            1,
+        ),
         _column("longest proof", [_number(of.figures["longest_proof"], 0) for of in rows], 3),
         _column("tactics a state", [_number(of.figures["unique"], 2) for of in rows], 2),
         _column("nodes in all", [f"{of.figures['nodes']:,}" for of in rows], 4),
@@ -254,7 +335,10 @@ def _unproved(rows: Sequence[Searches]) -> list[Table]:
     if not (reasons := sorted({reason for of in counts for reason in of})):
         return []
     shown = [_column("not proved", [str(sum(of.values())) for of in counts])]
-    shown += [_column(one_line(reason, 40), [str(of.get(reason, 0)) for of in counts], 1) for reason in reasons]
+    shown += [
+        _column(one_line(reason, 40), [str(of.get(reason, 0)) for of in counts], 1)
+        for reason in reasons
+    ]
     return [_of_searches("reasons why searches ended without a proof", rows, shown)]
 
 
@@ -262,12 +346,23 @@ def _time(rows: Sequence[Searches]) -> Table:
     seconds = [[float(of.figures["seconds"].get(part, 0.0)) for part in PARTS] for of in rows]
     shown = [_column("s in all", [f"{sum(of):,.0f}" for of in seconds])]
     for place, name in enumerate(("Lean", "policy", "energy", "acceptance")):
-        shown.append(_column(name, [f"{100 * of[place] / sum(of):.0f}" if any(of) else None for of in seconds], 1))
+        shown.append(
+            _column(
+                name, [f"{100 * of[place] / sum(of):.0f}" if any(of) else None for of in seconds], 1
+            )
+        )
     return _of_searches("time of searches by part, %", rows, shown, TIME)
 
 
-def _of_searches(title: str, rows: Sequence[Searches], shown: Sequence[Column], about: str = "") -> Table:
-    return Table(title, [_column("searches", [each.label for each in rows]), *shown], _opens(rows), about=about)
+def _of_searches(
+    title: str, rows: Sequence[Searches], shown: Sequence[Column], about: str = ""
+) -> Table:
+    return Table(
+        title,
+        [_column("searches", [each.label for each in rows]), *shown],
+        _opens(rows),
+        about=about,
+    )
 
 
 def _opens(rows: Sequence[Searches | None]) -> list[dict[str, str]]:
@@ -279,13 +374,20 @@ def _column(head: str, cells: Sequence[str | Searches | None], rank: int = 0) ->
     return Column(head, [str(cell or NONE) for cell in cells], rank=rank)
 
 
-def _gains(gains: Sequence[Paired | None], heads: Sequence[str], ranks: Sequence[int]) -> list[Column]:
+def _gains(
+    gains: Sequence[Paired | None], heads: Sequence[str], ranks: Sequence[int]
+) -> list[Column]:
     cells = [
-        (shift(of.difference, of.low, of.high), f"{of.wins}, {of.losses}", chance(of.p)) if of else (None,) * 3
+        (shift(of.difference, of.low, of.high), f"{of.wins}, {of.losses}", chance(of.p))
+        if of
+        else (None,) * 3
         for of in gains
     ]
     by_head = zip(*cells, strict=True)
-    return [_column(head, column, rank) for head, column, rank in zip(heads, by_head, ranks, strict=True)]
+    return [
+        _column(head, column, rank)
+        for head, column, rank in zip(heads, by_head, ranks, strict=True)
+    ]
 
 
 def _quartiles(values: Sequence[float], digits: int) -> str | None:
@@ -311,7 +413,8 @@ def show(found: Report) -> str:
 
 
 def overview(folder: Path) -> str:
-    """Format the gains of the iterations in `folder` as tables for the terminal. Raises UserError."""
+    """Format the gains of the iterations in `folder` as tables for the terminal. Raises
+    UserError."""
     found = read(folder)
     is_trained = any(found.of(number, ALONE) for number in found.records)
     return _text(over_iterations(found) if is_trained else by_nodes(found), found.notes, columns())
@@ -331,31 +434,53 @@ def _noted(notes: Sequence[str]) -> str:
 
 def html(found: Report) -> Iterator[bytes]:
     """Yield the page in pieces. Raises UserError if a search's tree can't be read."""
-    runs, parts = zip(*(_run(number, each) for number, each in enumerate(found.searches)), strict=True)
+    runs, parts = zip(
+        *(_run(number, each) for number, each in enumerate(found.searches)), strict=True
+    )
     numbers = {each.label: number for number, each in enumerate(found.searches)}
-    known = {"notes": found.notes, "tables": [table.page(numbers) for table in tables(found)], "runs": runs}
-    return page.rendered(WEB / "lean.html", SCRIPTS, STYLES, known, [part for each in parts for part in each])
+    known = {
+        "notes": found.notes,
+        "tables": [table.page(numbers) for table in tables(found)],
+        "runs": runs,
+    }
+    return page.rendered(
+        WEB / "lean.html", SCRIPTS, STYLES, known, [part for each in parts for part in each]
+    )
 
 
 def _run(number: int, of: Searches) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """Return the page's data about searches, and parts of their packed trees, with ids such as "t0-3"."""
+    """Return the page's data about searches, and parts of their packed trees, with ids such as
+    "t0-3"."""
     theorems, parts = list[dict[str, Any]](), list[tuple[str, str]]()
     for place, each in enumerate(of.outcomes):
         about = {name: getattr(each, name) for name in SHOWN}
-        about |= {"proved": each.is_proved, "tactics": len(each.proof), "seconds": each.seconds["all"]}
+        about |= {
+            "proved": each.is_proved,
+            "tactics": len(each.proof),
+            "seconds": each.seconds["all"],
+        }
         lean = proof(each.statement, each.proof) if each.is_proved else None
         theorems.append(about | {"lean": lean, "expanded": len(each.unique), "part": place // PART})
     for begin in range(0, len(of.outcomes), PART):
-        trees = {place: _tree(of, each) for place, each in enumerate(of.outcomes[begin : begin + PART], begin)}
+        trees = {
+            place: _tree(of, each)
+            for place, each in enumerate(of.outcomes[begin : begin + PART], begin)
+        }
         parts.append((f"t{number}-{begin // PART}", texts.packed(trees).decode()))
     return {"name": of.label, "nodes": of.nodes, "theorems": theorems}, parts
 
 
 def _tree(of: Searches, theorem: Outcome) -> list[list[Any]]:
-    """Return a row for each state: number, parent, tactic, goals, log probability, energy, whether on the path."""
+    """Return a row for each state: number, parent, tactic, goals, log probability, energy, whether
+    on the path."""
     rows = trajectories.read(trajectories.part(of.folder, theorem.name)).to_pylist()
     names = ("state_id", "parent_state_id", "tactic_applied", "state_pp")
     return [
-        [*(row[name] for name in names), round(row["llm_log_prob"], 6), row["ebm_score"], row["label"] == POSITIVE]
+        [
+            *(row[name] for name in names),
+            round(row["llm_log_prob"], 6),
+            row["ebm_score"],
+            row["label"] == POSITIVE,
+        ]
         for row in rows
     ]

@@ -1,9 +1,11 @@
-"""Search for proofs by best-first search. Given functions propose and apply tactics, score states and accept proofs.
+"""Search for proofs by best-first search. Given functions propose and apply tactics, score states
+and accept proofs.
 
-A round expands the best states of the frontier. A state's priority is alpha * logprob - (1 - alpha) * energy.
-`logprob` is the sum or mean (LENGTH_NORMALISED) of its tactics' log probabilities. `energy` should be low near a proof.
-Both are scaled to mean 0 and standard deviation 1 over the frontier. If any state lacks an energy, alpha is 1. If
-priorities are equal, the older state is expanded first. The order of replies matters only if time runs out.
+A round expands the best states of the frontier. A state's priority is alpha * logprob - (1 - alpha)
+* energy. `logprob` is the sum or mean (LENGTH_NORMALISED) of its tactics' log probabilities.
+`energy` should be low near a proof. Both are scaled to mean 0 and standard deviation 1 over the
+frontier. If any state lacks an energy, alpha is 1. If priorities are equal, the older state is
+expanded first. The order of replies matters only if time runs out.
 """
 
 import asyncio
@@ -21,7 +23,8 @@ from labs.lean.theorem import State, Step
 
 # Reasons why a search ends without a proof.
 BUDGET, TIME, EMPTY, START, ERROR = "budget", "time", "frontier empty", "start", "error"
-# Names of counted failures. A tactic that the guard refuses adds no node, and counts as "refused: " with the reason.
+# Names of counted failures. A tactic that the guard refuses adds no node, and counts as "refused: "
+# with the reason.
 REFUSED, REPEATED, LEAN, UNACCEPTED = "refused", "repeated state", "Lean's error", "not accepted"
 UNFINISHED, UNPROPOSED = "unfinished", "no proposal"
 TOO_LONG = "state too long"  # it exceeds the model's context or session.LONGEST_STATE
@@ -36,8 +39,8 @@ Scores = Callable[[Sequence[State]], Awaitable[Sequence[float]]]
 
 @dataclass(frozen=True)
 class Failed:
-    """The reason `why` the model proposes no tactics for a state.
-    If it `is_too_long` for the model's context, another run with this model can't expand it either."""
+    """The reason `why` the model proposes no tactics for a state. If it `is_too_long` for the
+    model's context, another run with this model can't expand it either."""
 
     why: str
     is_too_long: bool = False
@@ -48,11 +51,11 @@ Proposes = Callable[[State], Awaitable[Sequence[Candidate] | Failed]]
 
 @dataclass(frozen=True)
 class World:
-    """The functions that a search calls.
-    `run(tactics)` applies tactics in order and returns the last result. Without tactics it returns the first state.
-    `propose(state)` returns tactics with log probabilities, always the same for a state, or Failed.
-    `rejected(tactics)` returns why a whole proof is not accepted, or "" if it is. `energy(states)` returns a number for
-    each state, which should be low near a proof."""
+    """The functions that a search calls. `run(tactics)` applies tactics in order and returns the
+    last result. Without tactics it returns the first state. `propose(state)` returns tactics with
+    log probabilities, always the same for a state, or Failed. `rejected(tactics)` returns why a
+    whole proof is not accepted, or "" if it is. `energy(states)` returns a number for each state,
+    which should be low near a proof."""
 
     run: Runs
     propose: Proposes
@@ -62,10 +65,11 @@ class World:
 
 @dataclass
 class Node:
-    """An applied tactic and its result. Node 0 is the start, without a tactic.
-    `total` sums `logprob`, the tactic's log probability, from the start. `state` is "" if no `goals` are left, and None
-    if the tactic failed. `error`: why it failed, or why the proof was not accepted. `same_as`: the other node that
-    represents this state, or None. Only nodes with None are expanded. `seconds`: time since the search began."""
+    """An applied tactic and its result. Node 0 is the start, without a tactic. `total` sums
+    `logprob`, the tactic's log probability, from the start. `state` is "" if no `goals` are left,
+    and None if the tactic failed. `error`: why it failed, or why the proof was not accepted.
+    `same_as`: the other node that represents this state, or None. Only nodes with None are
+    expanded. `seconds`: time since the search began."""
 
     number: int
     parent: int | None
@@ -89,12 +93,13 @@ class Node:
 
 @dataclass
 class Found:
-    """The result of a search. `reason` is "" if a proof was found, else BUDGET, TIME, EMPTY, START or ERROR.
-    `why` explains the reason. EMPTY: no state was left to expand. ERROR: a failure left the search incomplete.
-    `path`: nodes from the start to the proof's end. `applied`: the number of nodes that count towards MAX_NODES.
-    `proposed` maps an expanded node's number to its different allowed tactics, probes first. `unique`: the number of
-    different tactics that the model proposed for each of these nodes. `failures`: counts by name. `seconds`: time in
-    "policy", "lean" (start and tactics), "energy" and "accept", which do not overlap, and in "all"."""
+    """The result of a search. `reason` is "" if a proof was found, else BUDGET, TIME, EMPTY, START
+    or ERROR. `why` explains the reason. EMPTY: no state was left to expand. ERROR: a failure left
+    the search incomplete. `path`: nodes from the start to the proof's end. `applied`: the number of
+    nodes that count towards MAX_NODES. `proposed` maps an expanded node's number to its different
+    allowed tactics, probes first. `unique`: the number of different tactics that the model proposed
+    for each of these nodes. `failures`: counts by name. `seconds`: time in "policy", "lean" (start
+    and tactics), "energy" and "accept", which do not overlap, and in "all"."""
 
     theorem: str
     reason: str = ""
@@ -118,7 +123,8 @@ class Found:
 
 
 def scaled(column: Sequence[float]) -> list[float]:
-    """Scale numbers to mean 0 and standard deviation 1, or to zeros if all are equal up to rounding."""
+    """Scale numbers to mean 0 and standard deviation 1, or to zeros if all are equal up to
+    rounding."""
     largest = max(map(abs, column)) or 1.0
     parts = [value / largest for value in column]  # so that squares do not overflow
     mean = math.fsum(parts) / len(parts)
@@ -126,8 +132,11 @@ def scaled(column: Sequence[float]) -> list[float]:
     return [(part - mean) / deviation if deviation > 1e-12 else 0.0 for part in parts]
 
 
-def priorities(logprobs: Sequence[float], energies: Sequence[float | None], alpha: float) -> list[float]:
-    """Return the priority of each state. The highest is expanded first. If any energy is missing, all are ignored."""
+def priorities(
+    logprobs: Sequence[float], energies: Sequence[float | None], alpha: float
+) -> list[float]:
+    """Return the priority of each state. The highest is expanded first. If any energy is missing,
+    all are ignored."""
     known = [energy for energy in energies if energy is not None]
     if len(known) < len(logprobs):
         return scaled(logprobs)
@@ -136,12 +145,14 @@ def priorities(logprobs: Sequence[float], energies: Sequence[float | None], alph
 
 
 def plain(text: str) -> str:
-    """Remove insignificant spaces and empty lines from a state's text. States are equal if their results are."""
+    """Remove insignificant spaces and empty lines from a state's text. States are equal if their
+    results are."""
     return "\n".join(filter(None, (" ".join(line.split()) for line in text.splitlines())))
 
 
 def merged(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Merge equal tactics at the first place, with the best log probability. One-line tactics may differ in spaces."""
+    """Merge equal tactics at the first place, with the best log probability. One-line tactics may
+    differ in spaces."""
     best: dict[str, Candidate] = {}
     for tactic, logprob in candidates:
         text = tactic.strip()
@@ -160,13 +171,18 @@ async def search(
 
 
 class _Over(Exception):
-    """An exception that ends a search without a proof. Its arguments are the reason and an explanation."""
+    """An exception that ends a search without a proof. Its arguments are the reason and an
+    explanation."""
 
 
 class _Search:
-    def __init__(self, theorem: str, world: World, config: LeanConstants, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, theorem: str, world: World, config: LeanConstants, clock: Callable[[], float]
+    ) -> None:
         self.world, self.config, self._clock, self._began = world, config, clock, clock()
-        self.found = Found(theorem, seconds=dict.fromkeys(("policy", "lean", "energy", "accept"), 0.0))
+        self.found = Found(
+            theorem, seconds=dict.fromkeys(("policy", "lean", "energy", "accept"), 0.0)
+        )
         self._nodes = self.found.nodes
         self._states: dict[int, State] = {}  # by the number of the node
         self._holder: dict[str, int] = {}  # a state's text, and the node that represents the state
@@ -185,7 +201,8 @@ class _Search:
         return self.found
 
     async def _proof(self) -> Node:
-        """Search until a proof is accepted, and return its last node. Raises _Over if no proof is found."""
+        """Search until a proof is accepted, and return its last node. Raises _Over if no proof is
+        found."""
         await self._start()
         while self._left:
             await self._score()
@@ -207,27 +224,46 @@ class _Search:
         new = [number for number in self._frontier if self._nodes[number].energy is None]
         if not new or not self.world.energy:
             return
-        (energies,) = await self._all("energy", [self.world.energy([self._states[number] for number in new])])
+        (energies,) = await self._all(
+            "energy", [self.world.energy([self._states[number] for number in new])]
+        )
         for number, energy in zip(new, energies, strict=True):
             self._nodes[number].energy = energy
 
     def _best(self, left: int) -> list[int]:
-        """Take up to BATCH best states, as many as the nodes `left` allow. Raises _Over if no state or node is left."""
+        """Take up to BATCH best states, as many as the nodes `left` allow. Raises _Over if no state
+        or node is left."""
         if not self._frontier:
-            raise _Over(ERROR if self._missed else EMPTY, self._missed or f"after {len(self._nodes) - 1} nodes")
+            raise _Over(
+                ERROR if self._missed else EMPTY,
+                self._missed or f"after {len(self._nodes) - 1} nodes",
+            )
         if not left:
             raise _Over(BUDGET, f"{self.config.MAX_NODES} nodes")
         nodes = [self._nodes[number] for number in self._frontier]
-        logprobs = [node.total / max(1, node.depth) if self.config.LENGTH_NORMALISED else node.total for node in nodes]
+        logprobs = [
+            node.total / max(1, node.depth) if self.config.LENGTH_NORMALISED else node.total
+            for node in nodes
+        ]
         worth = priorities(logprobs, [node.energy for node in nodes], self.config.ALPHA)
-        best = [number for _, number in sorted((-each, node.number) for each, node in zip(worth, nodes, strict=True))]
-        enough = min(self.config.BATCH, math.ceil(left / (self.config.CANDIDATES + len(self.config.probes))))
+        best = [
+            number
+            for _, number in sorted(
+                (-each, node.number) for each, node in zip(worth, nodes, strict=True)
+            )
+        ]
+        enough = min(
+            self.config.BATCH, math.ceil(left / (self.config.CANDIDATES + len(self.config.probes)))
+        )
         self._frontier = sorted(best[enough:])
         return best[:enough]
 
     async def _propose(self, chosen: Sequence[int]) -> list[tuple[int, str, float]]:
-        """Return the probes and the model's tactics as rows: a chosen state's number, a tactic, its log probability."""
-        answers = await self._all("policy", [self.world.propose(self._states[number]) for number in chosen])
+        """Return the probes and the model's tactics as rows: a chosen state's number, a tactic, its
+        log probability."""
+        answers = await self._all(
+            "policy", [self.world.propose(self._states[number]) for number in chosen]
+        )
         probes = [(probe, self.config.PROBE_LOGPROB) for probe in self.config.probes]
         for number, answer in zip(chosen, answers, strict=True):
             if isinstance(answer, Failed):
@@ -242,9 +278,13 @@ class _Search:
         return [(number, *each) for number in chosen for each in self.found.proposed[number]]
 
     async def _apply(self, due: Sequence[tuple[int, str, float]]) -> Node | None:
-        """Apply tactics in parallel, and add their nodes in order. Return the last node of the first accepted proof.
-        A tactic unfinished after SECONDS adds no node. Raises the errors of `run` and `rejected`."""
-        tasks = [asyncio.ensure_future(self.world.run([*self._tactics(parent), tactic])) for parent, tactic, _ in due]
+        """Apply tactics in parallel, and add their nodes in order. Return the last node of the
+        first accepted proof. A tactic unfinished after SECONDS adds no node. Raises the errors of
+        `run` and `rejected`."""
+        tasks = [
+            asyncio.ensure_future(self.world.run([*self._tactics(parent), tactic]))
+            for parent, tactic, _ in due
+        ]
         try:
             for (parent, tactic, logprob), task in zip(due, tasks, strict=True):
                 with self._timed("lean"):
@@ -268,9 +308,9 @@ class _Search:
         return None
 
     def _add(self, node: Node) -> None:
-        """Add a node. Put its state into the frontier if the state is new, or if this node replaces an earlier node.
-        The replaced node has the same state, was not expanded, and is less likely or too deep. An expanded node stays,
-        since the tree below it depends on its path."""
+        """Add a node. Put its state into the frontier if the state is new, or if this node replaces
+        an earlier node. The replaced node has the same state, was not expanded, and is less likely
+        or too deep. An expanded node stays, since the tree below it depends on its path."""
         node.seconds = self._clock() - self._began
         if node.state is not None and node.goals:
             self._states[node.number] = State(node.state, node.goals)
@@ -300,7 +340,8 @@ class _Search:
         return [self._nodes[each].tactic for each in self._path(number)[1:]]
 
     async def _all(self, what: str, asked: Sequence[Awaitable[T]]) -> list[T]:
-        """Await all of `asked`, and return their results. Raises _Over if the time limit is reached."""
+        """Await all of `asked`, and return their results. Raises _Over if the time limit is
+        reached."""
         tasks = [asyncio.ensure_future(each) for each in asked]
         try:
             with self._timed(what):

@@ -1,4 +1,5 @@
-"""Search many theorems in parallel with one server's policy and one Lean, and write each outcome and tree to files.
+"""Search many theorems in parallel with one server's policy and one Lean, and write each outcome
+and tree to files.
 
 A resumed run reads tactics from the journal, and finished searches from their files.
 """
@@ -28,13 +29,14 @@ from labs.lean.session import Workers
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
 
-A_WORKER = 2  # theorems searched at once per Lean process: while one waits for tactics, Lean works for the other
+# theorems searched at once per Lean process: while one waits for tactics, Lean works for the other
+A_WORKER = 2
 
 
 @dataclass
 class Searching:
-    """Searches in a `session`. They write outcomes and trajectories to `folder`.
-    `harvests`: most untried tactics to apply in a proof's states after the search. `proposing` replaces the policy.
+    """Searches in a `session`. They write outcomes and trajectories to `folder`. `harvests`: most
+    untried tactics to apply in a proof's states after the search. `proposing` replaces the policy.
     `by` identifies this replacement in `run`."""
 
     session: Session[LeanConstants]
@@ -54,7 +56,8 @@ class Searching:
         return content_key([identity(self.session.config, LeanConstants), *known])
 
     def of(self, theorems: Sequence[Theorem]) -> list[Outcome]:
-        """Return the outcomes of theorems, in order. Raises UserError. Ends the process if the user stops the run."""
+        """Return the outcomes of theorems, in order. Raises UserError. Ends the process if the user
+        stops the run."""
 
         def kept() -> str:
             ended = sum(self._known(theorem) is not None for theorem in theorems)
@@ -68,11 +71,15 @@ class Searching:
         for theorem in theorems:
             if not self._known(theorem) and outcome.read(other, theorem, self.run):
                 self.folder.mkdir(parents=True, exist_ok=True)
-                for path in (outcome.path_of(other, theorem.name), trajectories.part(other, theorem.name)):
+                for path in (
+                    outcome.path_of(other, theorem.name),
+                    trajectories.part(other, theorem.name),
+                ):
                     shutil.copy(path, self.folder)
 
     def _known(self, theorem: Theorem) -> Outcome | None:
-        """Return a theorem's outcome, or None if this run has not finished its search or repeats it after an ERROR."""
+        """Return a theorem's outcome, or None if this run has not finished its search or repeats it
+        after an ERROR."""
         found = outcome.read(self.folder, theorem, self.run)
         return None if found and found.reason == ERROR else found
 
@@ -84,29 +91,40 @@ class Searching:
         most = config.MAX_NODES * config.CANDIDATES
         with Bar(self.session.name, most * len(owed)) as bar:
 
-            async def one(theorem: Theorem, generator: Generator, own: tuple[Workers, Scores | None]) -> None:
+            async def one(
+                theorem: Theorem, generator: Generator, own: tuple[Workers, Scores | None]
+            ) -> None:
                 ended[theorem.name] = found = await self._one(theorem, generator, *own)
                 bar.total -= most - found.counts.get("requests", 0)
 
             def so_far(_: object) -> str:
                 return f"{sum(each.is_proved for each in ended.values())} of {len(ended)} proved"
 
-            await self.session.each(owed, one, bar, A_WORKER * config.NUM_WORKERS, so_far, self._workers())
+            await self.session.each(
+                owed, one, bar, A_WORKER * config.NUM_WORKERS, so_far, self._workers()
+            )
         return [ended[theorem.name] for theorem in theorems]
 
     @asynccontextmanager
     async def _workers(self) -> AsyncIterator[tuple[Workers, Scores | None]]:
         """Open the Lean workers, and the function that scores states (None without guidance)."""
         config = self.session.config
-        async with Workers(self.toolchain, config.NUM_WORKERS, config) as workers, self.guidance.opened() as energy:
+        async with (
+            Workers(self.toolchain, config.NUM_WORKERS, config) as workers,
+            self.guidance.opened() as energy,
+        ):
             yield workers, energy
 
-    async def _one(self, theorem: Theorem, generator: Generator, workers: Workers, energy: Scores | None) -> Outcome:
+    async def _one(
+        self, theorem: Theorem, generator: Generator, workers: Workers, energy: Scores | None
+    ) -> Outcome:
         config = self.session.config
         sampling = Sampling.of(self.session.server.card.sampled(config))
 
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
-            return await generator(messages, seeds.derive(config.SEED, *names), replace(sampling, **changes))
+            return await generator(
+                messages, seeds.derive(config.SEED, *names), replace(sampling, **changes)
+            )
 
         policy, began = Policy(theorem.name, ask, config), time.time()
         world = workers.world(theorem, self.proposing or policy, energy)
@@ -117,4 +135,6 @@ class Searching:
         return result
 
     async def _found(self, theorem: Theorem, world: World, config: LeanConstants) -> Found:
-        return await trajectories.harvest(await search(theorem.name, world, config), world.run, self.harvests)
+        return await trajectories.harvest(
+            await search(theorem.name, world, config), world.run, self.harvests
+        )

@@ -1,9 +1,11 @@
-"""Run `lean --server` to get the goals after the last tactic of a proof, or the error of that tactic.
+"""Run `lean --server` to get the goals after the last tactic of a proof, or the error of that
+tactic.
 
-The open file contains the toolchain's head, the theorem, one tactic on each line, and `skip`. After a change, Lean
-elaborates from the first change. `$/lean/plainGoal` at `skip` returns the goals. Lean also shows goals after a
-failed tactic, so the file's diagnostics decide. Workers send a request to the idle session whose open file shares the
-longest beginning with it. A cancelled request still runs to its end: most tactics take less time than Lean's start.
+The open file contains the toolchain's head, the theorem, one tactic on each line, and `skip`. After
+a change, Lean elaborates from the first change. `$/lean/plainGoal` at `skip` returns the goals.
+Lean also shows goals after a failed tactic, so the file's diagnostics decide. Workers send a
+request to the idle session whose open file shares the longest beginning with it. A cancelled
+request still runs to its end: most tactics take less time than Lean's start.
 """
 
 import asyncio
@@ -35,12 +37,14 @@ DEFAULTS = LeanConstants()
 
 
 class _Died(ConnectionError):
-    """An error raised if the process or its worker ended, reported an error or wrote invalid output."""
+    """An error raised if the process or its worker ended, reported an error or wrote invalid
+    output."""
 
 
 class Session:
-    """A Lean server that handles one request at a time. The server starts on demand, and again after its process ended.
-    `requests` counts the requests to the current process, and `born` is its start (time.monotonic)."""
+    """A Lean server that handles one request at a time. The server starts on demand, and again
+    after its process ended. `requests` counts the requests to the current process, and `born` is
+    its start (time.monotonic)."""
 
     def __init__(self, toolchain: Toolchain, seconds: float = LeanConstants.TACTIC_SECONDS) -> None:
         self.toolchain, self.seconds = toolchain, seconds
@@ -49,10 +53,12 @@ class Session:
         self._running = AsyncExitStack()
         self._version = self._id = 0
         self._done = 0  # the last file version that Lean finished
-        self._reports: dict[int, list[dict[str, Any]]] = {}  # diagnostics of the last file version, by its number
+        # diagnostics of the last file version, by its number
+        self._reports: dict[int, list[dict[str, Any]]] = {}
 
     async def run(self, statement: str, tactics: Sequence[str] = ()) -> Step:
-        """Return the state after `tactics`, or the error of the last tactic. All earlier tactics must work."""
+        """Return the state after `tactics`, or the error of the last tactic. All earlier tactics
+        must work."""
         if why := guard.refused_proof(statement, tactics):
             return Step(None, f"refused: {why}")
         return await self._ask(statement, tuple(tactics))
@@ -75,17 +81,20 @@ class Session:
         except TimeoutError:
             await self.end()
             return Step(None, "timed out")
-        except ConnectionError:  # an old process may have died, or been killed, before this request: repeat it once
+        # an old process may have died, or been killed, before this request: repeat it once
+        except ConnectionError:
             await self.end()
             return Step(None, "died") if is_new else await self._ask(statement, tactics)
-        except BaseException:  # if cancelled, Lean would continue to compute a result that is no longer needed
+        # if cancelled, Lean would continue to compute a result that is no longer needed
+        except BaseException:
             await self.end()
             raise
         self.open = (statement, *tactics)
         return step
 
     async def _begin(self) -> None:
-        """Start the process on a file with only the head. Raises UserError if Lean fails or rejects the head."""
+        """Start the process on a file with only the head. Raises UserError if Lean fails or rejects
+        the head."""
         try:
             async with asyncio.timeout(START_SECONDS):
                 await self._open()
@@ -96,25 +105,45 @@ class Session:
 
     async def _open(self) -> None:
         args = ("-Dserver.reportDelayMs=0", "--server")
-        process, folder = await self._running.enter_async_context(self.toolchain.started(*args, stdin=True))
+        process, folder = await self._running.enter_async_context(
+            self.toolchain.started(*args, stdin=True)
+        )
         assert process.stdin and process.stdout
         self._input, self._output = process.stdin, process.stdout
         self.born, self._version, self._done = time.monotonic(), 1, 0
         self._reports.clear()
         self._uri = (folder / "proof.lean").as_uri()
         options = {"editDelay": 0, "hasWidgets": False}  # there is no user who types
-        settings = {"processId": None, "rootUri": None, "capabilities": {}, "initializationOptions": options}
+        settings = {
+            "processId": None,
+            "rootUri": None,
+            "capabilities": {},
+            "initializationOptions": options,
+        }
         await self._request("initialize", settings)
         await self._send({"method": "initialized", "params": {}})
-        document = {"uri": self._uri, "languageId": "lean4", "version": 1, "text": self.toolchain.head}
+        document = {
+            "uri": self._uri,
+            "languageId": "lean4",
+            "version": 1,
+            "text": self.toolchain.head,
+        }
         await self._send({"method": "textDocument/didOpen", "params": {"textDocument": document}})
         if wrong := [each for each in await self._diagnostics() if each["severity"] == ERROR]:
             why = one_line(wrong[0]["message"], LONGEST_ERROR)
-            remedy = "Run 'lake exe cache get' and 'lake build', correct LEAN_HEAD's file, or set LEAN to another Lean"
-            raise UserError(f"{self.toolchain.name} can't elaborate the head of its files ({why}). {remedy}")
+            remedy = (
+                "Run 'lake exe cache get' and 'lake build', correct LEAN_HEAD's file, or set LEAN "
+                "to another Lean"
+            )
+            raise UserError(
+                f"{self.toolchain.name} can't elaborate the head of its files ({why}). {remedy}"
+            )
 
     async def _step(self, statement: str, tactics: tuple[str, ...]) -> Step:
-        first, text = self.toolchain.head.count("\n"), self.toolchain.head + proof(statement, tactics)
+        first, text = (
+            self.toolchain.head.count("\n"),
+            self.toolchain.head + proof(statement, tactics),
+        )
         self._version += 1
         document = {"uri": self._uri, "version": self._version}
         change = {"textDocument": document, "contentChanges": [{"text": text}]}
@@ -126,19 +155,29 @@ class Session:
         # The diagnostics of a finished version are usually complete.
         step = self._judged(first, statement, shown, self._reports[self._version])
         if step is None or (step.state and not step.state.goals):
-            # If the proof seems complete, or the diagnostics contradict the goals, wait for all diagnostics.
-            # This takes 100 ms, so other tactics do not wait.
+            # If the proof seems complete, or the diagnostics contradict the goals, wait for all
+            # diagnostics. This takes 100 ms, so other tactics do not wait.
             step = self._judged(first, statement, shown, await self._diagnostics())
         return step or Step(None, "Lean shows goals that contradict its diagnostics")
 
-    def _judged(self, first: int, statement: str, shown: Any, reports: list[dict[str, Any]]) -> Step | None:
-        """Return the result of a theorem on line `first`, or None if the goals `shown` contradict `reports`."""
+    def _judged(
+        self, first: int, statement: str, shown: Any, reports: list[dict[str, Any]]
+    ) -> Step | None:
+        """Return the result of a theorem on line `first`, or None if the goals `shown` contradict
+        `reports`."""
         length = len(opening(statement).encode("utf-16-le")) // 2  # in the protocol's units
         by = {"line": first, "character": length - 2}
         wrong = [one for one in reports if one["severity"] == ERROR]
-        left = [one for one in wrong if one["range"]["start"] == by and one["message"].startswith(UNSOLVED)]
+        left = [
+            one
+            for one in wrong
+            if one["range"]["start"] == by and one["message"].startswith(UNSOLVED)
+        ]
         if others := [one for one in wrong if one not in left]:
-            first_of = min(others, key=lambda one: [one["range"]["start"][part] for part in ("line", "character")])
+            first_of = min(
+                others,
+                key=lambda one: [one["range"]["start"][part] for part in ("line", "character")],
+            )
             return Step(None, one_line(first_of["message"], LONGEST_ERROR))
         if any(SORRY.search(one["message"]) for one in reports):
             return Step(None, "the proof uses sorry")
@@ -152,7 +191,9 @@ class Session:
 
     async def _diagnostics(self) -> list[dict[str, Any]]:
         """Wait for all diagnostics of this file version, and return them."""
-        await self._request("textDocument/waitForDiagnostics", {"uri": self._uri, "version": self._version})
+        await self._request(
+            "textDocument/waitForDiagnostics", {"uri": self._uri, "version": self._version}
+        )
         if self._version not in self._reports:
             raise _Died
         return self._reports[self._version]
@@ -181,10 +222,17 @@ class Session:
         except (EOFError, ValueError):
             raise _Died from None
         match message:
-            case {"method": "textDocument/publishDiagnostics", "params": {"version": version, "diagnostics": reports}}:
+            case {
+                "method": "textDocument/publishDiagnostics",
+                "params": {"version": version, "diagnostics": reports},
+            }:
                 self._reports = {version: reports}
-            case {"method": "$/lean/fileProgress", "params": {"processing": parts, "textDocument": document}}:
-                # A request to a dying worker gets no response. (Before the first request, the head is at fault.)
+            case {
+                "method": "$/lean/fileProgress",
+                "params": {"processing": parts, "textDocument": document},
+            }:
+                # A request to a dying worker gets no response. (Before the first request, the head
+                # is at fault.)
                 if self.requests and any(part.get("kind") == FATAL for part in parts):
                     raise _Died
                 if not parts:
@@ -193,7 +241,8 @@ class Session:
 
 
 class Workers:
-    """A pool of `count` sessions of one Lean, started on demand. Up to `count` more processes check whole proofs."""
+    """A pool of `count` sessions of one Lean, started on demand. Up to `count` more processes check
+    whole proofs."""
 
     def __init__(self, toolchain: Toolchain, count: int, limits: LeanConstants = DEFAULTS) -> None:
         self.toolchain, self.limits = toolchain, limits
@@ -211,7 +260,8 @@ class Workers:
             await session.end()
 
     async def run(self, statement: str, tactics: Sequence[str] = ()) -> Step:
-        """Wait for idle sessions, and call `run` of the one whose file shares the longest beginning with the proof."""
+        """Wait for idle sessions, and call `run` of the one whose file shares the longest beginning
+        with the proof."""
         path = (statement, *tactics)
         await self._free.acquire()
         idle = (session for session in self.sessions if session not in self._running)
@@ -236,7 +286,10 @@ class Workers:
 
 
 def steps(
-    lean: Toolchain, count: int, proofs: Iterable[tuple[str, Sequence[str]]], limits: LeanConstants = DEFAULTS
+    lean: Toolchain,
+    count: int,
+    proofs: Iterable[tuple[str, Sequence[str]]],
+    limits: LeanConstants = DEFAULTS,
 ) -> list[Step]:
     """Return the result of each proof (a statement, and tactics) by `count` processes."""
 

@@ -12,7 +12,8 @@ SORRY = re.compile(r"declaration uses .sorry.")
 
 @dataclass(frozen=True)
 class Theorem:
-    """A theorem. `statement`: binders and type, such as "(p q : Prop) : p → q → p ∧ q". Lean does not see `name`."""
+    """A theorem. `statement`: binders and type, such as "(p q : Prop) : p → q → p ∧ q". Lean does
+    not see `name`."""
 
     name: str
     statement: str
@@ -20,7 +21,8 @@ class Theorem:
 
 @dataclass(frozen=True)
 class State:
-    """A proof state. `pp`: the goals as Lean prints them, separated by empty lines, or "" if none is left."""
+    """A proof state. `pp`: the goals as Lean prints them, separated by empty lines, or "" if none
+    is left."""
 
     pp: str
     goals: int = 1
@@ -28,7 +30,8 @@ class State:
 
 @dataclass(frozen=True)
 class Step:
-    """The result of a tactic: a state, or a one-line `error` such as "refused: …", "timed out" or Lean's message."""
+    """The result of a tactic: a state, or a one-line `error` such as "refused: …", "timed out" or
+    Lean's message."""
 
     state: State | None
     error: str = ""
@@ -39,6 +42,9 @@ def opening(statement: str) -> str:
 
 
 def proof(statement: str, tactics: Sequence[str]) -> str:
-    """Return a theorem and proof as Lean text. The last line `skip` is an error if a tactic ended the `by` block."""
+    """Return a theorem and proof as Lean text. The last line `skip` is an error if a tactic ended
+    the `by` block."""
     lines = [line for tactic in tactics for line in tactic.strip("\n").rstrip().split("\n")]
-    return "\n".join([opening(statement), *(f"  {line}".rstrip() for line in lines), "  skip"]) + "\n"
+    return (
+        "\n".join([opening(statement), *(f"  {line}".rstrip() for line in lines), "  skip"]) + "\n"
+    )

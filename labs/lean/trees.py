@@ -1,7 +1,9 @@
-"""Arrange the states of searched theorems, on a proof's path and off it, as training data for the energy.
+"""Arrange the states of searched theorems, on a proof's path and off it, as training data for the
+energy.
 
-All searches of a theorem are merged. A state on the path of any proof counts as on the path, with its shortest distance
-to the end. Only the hash of a theorem's name decides whether it is held out, in all iterations and with all seeds.
+All searches of a theorem are merged. A state on the path of any proof counts as on the path, with
+its shortest distance to the end. Only the hash of a theorem's name decides whether it is held out,
+in all iterations and with all seeds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +27,8 @@ from labs.lean.trajectories import POSITIVE
 HELD_OUT = 5  # about one theorem in five is held out
 NEGATIVES = 7  # most states off the path in a training example
 PADDING = -1  # fills up an example with fewer states
-# The expected shares of siblings of path states, of the theorem's other states, and of states of other theorems.
+# The expected shares of siblings of path states, of the theorem's other states, and of states of
+# other theorems.
 SIBLINGS, SAME, ELSEWHERE = 0.3, 0.4, 0.3
 
 Pairs = tuple[tuple[int, int], ...]  # of a state on the path and a sibling off it
@@ -33,10 +36,11 @@ Pairs = tuple[tuple[int, int], ...]  # of a state on the path and a sibling off 
 
 @dataclass(frozen=True)
 class Tree:
-    """The numbers of the states of a theorem.
-    `on_path`: states on the path, and for each the number of tactics to a proof's end. `siblings`: states off the path
-    whose parent is on it. `others`: all other states off the path. `pairs`, for the AUC: states with the same parent in
-    one search, the first on the path and the second off it. `own`: pairs that the policy's own tactics reached."""
+    """The numbers of the states of a theorem. `on_path`: states on the path, and for each the
+    number of tactics to a proof's end. `siblings`: states off the path whose parent is on it.
+    `others`: all other states off the path. `pairs`, for the AUC: states with the same parent in
+    one search, the first on the path and the second off it. `own`: pairs that the policy's own
+    tactics reached."""
 
     theorem: str
     on_path: Mapping[int, int]
@@ -55,25 +59,35 @@ class Tree:
 
 
 def texts_in(paths: Sequence[Path]) -> list[str]:
-    """Return the texts of all states in files and folders of trajectories, without repeats. Raises UserError."""
-    states = (state for path in paths for state in trajectories.read(path)["state_pp"].unique().to_pylist())
+    """Return the texts of all states in files and folders of trajectories, without repeats. Raises
+    UserError."""
+    states = (
+        state
+        for path in paths
+        for state in trajectories.read(path)["state_pp"].unique().to_pylist()
+    )
     return list(dict.fromkeys(filter(None, map(text_of, states))))
 
 
 def forest(paths: Sequence[Path], stored: Stored, probe: float) -> tuple[Tree, ...]:
-    """Build the trees of trajectories, sorted by theorem. A state's number is its row among the `stored` embeddings.
-    Raises UserError, also if no training data is found.
-    A tactic is the policy's own unless its log probability is `probe`, the log probability of probes."""
+    """Build the trees of trajectories, sorted by theorem. A state's number is its row among the
+    `stored` embeddings. Raises UserError, also if no training data is found. A tactic is the
+    policy's own unless its log probability is `probe`, the log probability of probes."""
     searches: dict[str, dict[Path, list[dict[str, Any]]]] = {}  # rows by theorem and path
     for path in paths:
         for row in trajectories.read(path).to_pylist():
             if text := text_of(row["state_pp"]):  # otherwise no goal is left
                 of = searches.setdefault(row["theorem_name"], {})
                 of.setdefault(path, []).append(row | {"number": stored.row(text)})
-    trees = tuple(_tree(theorem, [*searches[theorem].values()], probe) for theorem in sorted(searches))
+    trees = tuple(
+        _tree(theorem, [*searches[theorem].values()], probe) for theorem in sorted(searches)
+    )
     if not any(tree.on_path and tree.off_path and not tree.is_held_out for tree in trees):
         shown = ", ".join(map(str, paths))
-        raise UserError(f"{shown}: no theorem to train on has a proof and states off its path. Search more theorems")
+        raise UserError(
+            f"{shown}: no theorem to train on has a proof and states off its path. Search more "
+            "theorems"
+        )
     return trees
 
 
@@ -83,7 +97,12 @@ def _tree(theorem: str, searches: Sequence[Sequence[Mapping[str, Any]]], probe: 
         if row["label"] == POSITIVE:
             number, left = row["number"], row["remaining_depth"]
             on_path[number] = min(left, on_path.get(number, left))
-    siblings, others, pairs, own = set[int](), set[int](), list[tuple[int, int]](), list[tuple[int, int]]()
+    siblings, others, pairs, own = (
+        set[int](),
+        set[int](),
+        list[tuple[int, int]](),
+        list[tuple[int, int]](),
+    )
     for rows in searches:
         path = {row["state_id"] for row in rows if row["label"] == POSITIVE}
         for row in rows:
@@ -91,28 +110,39 @@ def _tree(theorem: str, searches: Sequence[Sequence[Mapping[str, Any]]], probe: 
                 (siblings if row["parent_state_id"] in path else others).add(row["number"])
         for parent in sorted(path):
             below = [row for row in rows if row["parent_state_id"] == parent]
-            for kept, chosen in ((pairs, below), (own, [row for row in below if row["llm_log_prob"] != probe])):
+            for kept, chosen in (
+                (pairs, below),
+                (own, [row for row in below if row["llm_log_prob"] != probe]),
+            ):
                 found = sorted({row["number"] for row in chosen})
-                kept += product((n for n in found if n in on_path), (n for n in found if n not in on_path))
+                kept += product(
+                    (n for n in found if n in on_path), (n for n in found if n not in on_path)
+                )
     off_path = tuple(sorted(siblings)), tuple(sorted(others - siblings))
     return Tree(theorem, dict(sorted(on_path.items())), *off_path, tuple(pairs), tuple(own))
 
 
 class Draws:
-    """A source of training examples from `trees`. All path states are equally likely.
-    Up to seven negatives are drawn with the expected shares SIBLINGS, SAME and ELSEWHERE. No example repeats a state.
-    If the theorem has too few siblings or `others`, the other kind fills the gap, and then states of other theorems do.
-    If other theorems have too few states, the theorem itself fills the gap as far as it can."""
+    """A source of training examples from `trees`. All path states are equally likely. Up to seven
+    negatives are drawn with the expected shares SIBLINGS, SAME and ELSEWHERE. No example repeats a
+    state. If the theorem has too few siblings or `others`, the other kind fills the gap, and then
+    states of other theorems do. If other theorems have too few states, the theorem itself fills the
+    gap as far as it can."""
 
     def __init__(self, trees: Sequence[Tree]) -> None:
         self._off = np.array([number for tree in trees for number in tree.off_path], np.int64)
-        self.examples = [(tree, number, left) for tree in trees for number, left in tree.on_path.items()]
+        self.examples = [
+            (tree, number, left) for tree in trees for number, left in tree.on_path.items()
+        ]
         # The standard deviation of the distances to the proof's end, or 1 if all are equal.
         self.spread = float(np.std([left for _, _, left in self.examples])) or 1.0
 
-    def batch(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Draw `size` examples. Return their states (size, 1 + NEGATIVES), a path state first and PADDING last. Also
-        return the number of tactics (size,) from the path states to the ends of their proofs."""
+    def batch(
+        self, size: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Draw `size` examples. Return their states (size, 1 + NEGATIVES), a path state first and
+        PADDING last. Also return the number of tactics (size,) from the path states to the ends of
+        their proofs."""
         chosen = rng.integers(len(self.examples), size=size)
         states, remaining = np.full((size, 1 + NEGATIVES), PADDING), np.zeros(size)
         for row, which in enumerate(chosen):
@@ -122,22 +152,32 @@ class Draws:
         return states, remaining
 
     def _negatives(self, tree: Tree, rng: np.random.Generator) -> list[int]:
-        siblings, same, _ = (int(n) for n in rng.multinomial(NEGATIVES, (SIBLINGS, SAME, ELSEWHERE)))
-        near, far = (rng.permutation(np.array(pool, np.int64)).tolist() for pool in (tree.siblings, tree.others))
+        siblings, same, _ = (
+            int(n) for n in rng.multinomial(NEGATIVES, (SIBLINGS, SAME, ELSEWHERE))
+        )
+        near, far = (
+            rng.permutation(np.array(pool, np.int64)).tolist()
+            for pool in (tree.siblings, tree.others)
+        )
         own = near[:siblings] + far[:same] + far[same:] + near[siblings:]
         known = {*tree.on_path, *own}
-        drawn = rng.choice(self._off, 4 * NEGATIVES).tolist()  # some are the theorem's own, or repeated
+        # some are the theorem's own, or repeated
+        drawn = rng.choice(self._off, 4 * NEGATIVES).tolist()
         elsewhere = [number for number in dict.fromkeys(drawn) if number not in known]
         taken, left = own[: siblings + same], own[siblings + same :]
         return [*taken, *elsewhere[: NEGATIVES - len(taken)], *left][:NEGATIVES]
 
 
 def auc(trees: Sequence[Tree], energies: NDArray[np.float64], own: bool = False) -> Estimate:
-    """Estimate the chance that a state on the path has a lower energy than a sibling off it.
-    The share of such pairs is averaged over theorems. `own`: only states that the policy's tactics reached."""
+    """Estimate the chance that a state on the path has a lower energy than a sibling off it. The
+    share of such pairs is averaged over theorems. `own`: only states that the policy's tactics
+    reached."""
     shares = []
     for pairs in filter(None, (tree.own if own else tree.pairs for tree in trees)):
         shares.append(
-            fmean((energies[on] < energies[off]) + 0.5 * (energies[on] == energies[off]) for on, off in pairs)
+            fmean(
+                (energies[on] < energies[off]) + 0.5 * (energies[on] == energies[off])
+                for on, off in pairs
+            )
         )
     return stats.mean_by_problem(shares)

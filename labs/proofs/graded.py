@@ -1,4 +1,5 @@
-"""Load graded proofs from named sets, the hub or files. The points are from people (sums_graded: from a program)."""
+"""Load graded proofs from named sets, the hub or files. The points are from people (sums_graded:
+from a program)."""
 
 import hashlib
 import json
@@ -18,14 +19,17 @@ from core.problems.sets import ProblemSet
 from core.types import MAX_POINTS, PROOF, Problem
 
 GRADED = "GRADED"  # the constant that names a set
-BUNDLED = {"sums_graded": "proofs by the embedded model, with points computed line by line by a program"}
+BUNDLED = {
+    "sums_graded": "proofs by the embedded model, with points computed line by line by a program"
+}
 BUNDLED_VERSION = "1"  # raise it if the bundled set changes (tests check the set's hash)
 END_OF_THINKING = "</think>"
 
 
 @dataclass(frozen=True)
 class GradedProof:
-    """A proof (`text`) of a `problem`, the `points` that it was given, and its `writer` ("" if unknown)."""
+    """A proof (`text`) of a `problem`, the `points` that it was given, and its `writer` ("" if
+    unknown)."""
 
     problem: Problem
     text: str
@@ -41,7 +45,10 @@ class GradedSet(ProblemSet):
 
     def about(self) -> dict[str, Any]:
         """Return the set's description for results."""
-        of_set = {name: getattr(self, name) for name in ("name", "sha256", "source", "licence", "version", "revision")}
+        of_set = {
+            name: getattr(self, name)
+            for name in ("name", "sha256", "source", "licence", "version", "revision")
+        }
         return {"n": len(self.problems), "proofs": len(self.proofs), **of_set}
 
     @property
@@ -58,18 +65,21 @@ class GradedSet(ProblemSet):
         return replace(self, name=kept.name, problems=kept.problems, proofs=proofs)
 
 
-# We have not seen these sets. The facts come from their cards and from public code that reads them (2026-11).
+# We have not seen these sets. The facts come from their cards and from public code that reads them
+# (2026-11).
 PUBLISHED = {
     each.name: each
     for each in (
         Published(
-            name="proofbench_graded",  # Ma et al. 2025, arXiv 2510.13888. The other split lacks people's points
+            # Ma et al. 2025, arXiv 2510.13888. The other split lacks people's points
+            name="proofbench_graded",
             repo="wenjiema02/ProofBench",
             rows=435,
             licence="MIT",
         ),
         Published(
-            name="imo_gradingbench",  # Luong et al. 2025, arXiv 2511.01846: a copy of google-deepmind/superhuman's file
+            # Luong et al. 2025, arXiv 2511.01846: a copy of google-deepmind/superhuman's file
+            name="imo_gradingbench",
             repo="Hwilner/imo-gradingbench",
             rows=1000,
             licence="CC BY 4.0",
@@ -91,18 +101,24 @@ PUBLISHED = {
 
 
 def load(name: str) -> GradedSet:
-    """Load a graded set by name, "hub:owner/name[@revision][:split]", or the path of a file. Raises UserError."""
+    """Load a graded set by name, "hub:owner/name[@revision][:split]", or the path of a file. Raises
+    UserError."""
     read, known = sets.read_set(name, GRADED, known=PUBLISHED, bundled=BUNDLED), PUBLISHED.get(name)
     proofs = check(read.rows, read.place)
     if known and known.rows not in (0, len(proofs)):
-        raise UserError(f"{name} from {read.source} has {len(proofs)} proofs, not {known.rows}. {read.way_out}")
+        raise UserError(
+            f"{name} from {read.source} has {len(proofs)} proofs, not {known.rows}. {read.way_out}"
+        )
     version = BUNDLED_VERSION if name in BUNDLED else None
     problems = {proof.problem.id: proof.problem for proof in proofs}
-    return GradedSet(read.name, tuple(problems.values()), read.source, read.licence, version, read.commit, proofs)
+    return GradedSet(
+        read.name, tuple(problems.values()), read.source, read.licence, version, read.commit, proofs
+    )
 
 
 def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
-    """Return the proofs in decoded rows. Rows with equal statements share a problem's id. Raises UserError."""
+    """Return the proofs in decoded rows. Rows with equal statements share a problem's id. Raises
+    UserError."""
     found: list[GradedProof] = []
     ids: dict[str, str] = {}  # by statement
     for number, (where, columns) in enumerate(rows, 1):
@@ -111,13 +127,22 @@ def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
         if not isinstance(text, str | None):
             raise lacking(where, "proof", "a text", columns)
         # CSV files store numbers as text, and some files store 7 points as 7.0.
-        whole = re.fullmatch(r"\s*([0-7])(?:\.0+)?\s*", "" if isinstance(points, bool) else str(points))
+        whole = re.fullmatch(
+            r"\s*([0-7])(?:\.0+)?\s*", "" if isinstance(points, bool) else str(points)
+        )
         if not whole:
-            raise lacking(where, "points", f"a whole number from 0 to {MAX_POINTS}, not {points!r:.40}", columns)
+            raise lacking(
+                where,
+                "points",
+                f"a whole number from 0 to {MAX_POINTS}, not {points!r:.40}",
+                columns,
+            )
         if statement not in ids:
             wished = text_of(row.get("id")) or str(number)
             ids[statement] = wished if wished not in ids.values() else f"{wished} (row {number})"
-        texts: dict[str, Any] = {name: text_of(row.get(name)) for name in ("solution", "guidelines")}
+        texts: dict[str, Any] = {
+            name: text_of(row.get(name)) for name in ("solution", "guidelines")
+        }
         scheme, answer = scheme_of(row.get("grading_scheme")), text_of(row.get("answer")) or None
         problem = Problem(ids[statement], statement, answer, PROOF, grading_scheme=scheme, **texts)
         written = (text or "").rpartition(END_OF_THINKING)[-1].strip()  # null is an empty proof
@@ -126,12 +151,15 @@ def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
             raise UserError(f"{where} contains a lone surrogate (\\ud800 to \\udfff). Remove it")
         found.append(proof)
     if not any(proof.text for proof in found):
-        raise UserError(f"{source} contains no proofs. Give at least one in the column {listed('proof')}")
+        raise UserError(
+            f"{source} contains no proofs. Give at least one in the column {listed('proof')}"
+        )
     return tuple(found)
 
 
 def read_row(where: str, columns: Any) -> dict[str, Any]:
-    """Return a row's columns under our names. Raises UserError if the row is no object or lacks a statement."""
+    """Return a row's columns under our names. Raises UserError if the row is no object or lacks a
+    statement."""
     if not isinstance(columns, dict):
         raise UserError(f"{where} must be an object with columns like problem")
     row = understood(columns)
@@ -142,10 +170,12 @@ def read_row(where: str, columns: Any) -> dict[str, Any]:
 
 
 def _renamed(columns: Any) -> Any:
-    """Return a row of QED-Nano's graded sets with our names of its columns. Other rows do not change.
+    """Return a row of QED-Nano's graded sets with our names of its columns. Other rows do not
+    change.
 
-    Olympiads have the problem in `text` and the marking scheme in `schema_0`. MathArena's rows have the scheme in
-    `details` and the proof in `answer`. If a row also has a column with a name of ours, that column counts."""
+    Olympiads have the problem in `text` and the marking scheme in `schema_0`. MathArena's rows have
+    the scheme in `details` and the proof in `answer`. If a row also has a column with a name of
+    ours, that column counts."""
     if not isinstance(columns, dict):
         return columns
     cells = cells_of(columns)
@@ -161,7 +191,8 @@ def _renamed(columns: Any) -> Any:
 
 
 def scheme_of(cell: Any) -> str:
-    """Return a marking scheme as text. Of MathArena's objects, only title, description and maximum are kept."""
+    """Return a marking scheme as text. Of MathArena's objects, only title, description and maximum
+    are kept."""
     items = cell
     if isinstance(cell, str) and cell.lstrip().startswith("["):
         with suppress(ValueError):
@@ -176,10 +207,19 @@ def scheme_of(cell: Any) -> str:
 
 
 def lacking(where: str, name: str, what: str, columns: Mapping[str, Any]) -> UserError:
-    """Return the error for a row whose column `name` is missing or invalid. `what` describes the expected value."""
+    """Return the error for a row whose column `name` is missing or invalid. `what` describes the
+    expected value."""
     return UserError(f"{where} needs {listed(name)}, {what}. Columns found: {names_in(columns)}")
 
 
 def _texts(proof: GradedProof) -> list[str]:
     of = proof.problem
-    return [of.id, of.statement, of.solution, of.guidelines, of.grading_scheme, proof.text, proof.writer]
+    return [
+        of.id,
+        of.statement,
+        of.solution,
+        of.guidelines,
+        of.grading_scheme,
+        proof.text,
+        proof.writer,
+    ]

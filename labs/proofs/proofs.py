@@ -1,6 +1,7 @@
-"""Grade a proof: ask a grader a given number of times for the proof's points, and record missing gradings.
-Failed, filtered and empty proofs are never sent. A truncated proof is sent only if its answer was forced. A grading is
-missing after two replies without points, and never counts as 0. Answers are sent only after a doubtful comparison."""
+"""Grade a proof: ask a grader a given number of times for the proof's points, and record missing
+gradings. Failed, filtered and empty proofs are never sent. A truncated proof is sent only if its
+answer was forced. A grading is missing after two replies without points, and never counts as 0.
+Answers are sent only after a doubtful comparison."""
 
 import asyncio
 import hashlib
@@ -26,7 +27,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Grading:
-    """One grading. If `points` is None, `why` is the cause. `reason` is the grader's reply, or math-verify's result."""
+    """One grading. If `points` is None, `why` is the cause. `reason` is the grader's reply, or
+    math-verify's result."""
 
     points: int | None
     why: str | None
@@ -36,9 +38,11 @@ class Grading:
 
 @dataclass(frozen=True)
 class Points:
-    """The `gradings` of a proof or an answer, and the judge (`by`). Without gradings, `ungraded` gives the reason.
+    """The `gradings` of a proof or an answer, and the judge (`by`). Without gradings, `ungraded`
+    gives the reason.
 
-    `scheme` is the scheme or the guidelines in the prompt. `left_out` counts a hidden self-evaluation's characters.
+    `scheme` is the scheme or the guidelines in the prompt. `left_out` counts a hidden
+    self-evaluation's characters.
     """
 
     gradings: tuple[Grading, ...] = ()
@@ -59,12 +63,14 @@ class Points:
 
     @property
     def spread(self) -> float | None:
-        """The sample standard deviation (n - 1) of the readable gradings' points, or None for fewer than two."""
+        """The sample standard deviation (n - 1) of the readable gradings' points, or None for fewer
+        than two."""
         return statistics.stdev(self.readable) if len(self.readable) > 1 else None
 
     @property
     def worth(self) -> float | None:
-        """The value in means, from 0 to 1: 0 if the proof is truncated or empty, None if the grade is missing."""
+        """The value in means, from 0 to 1: 0 if the proof is truncated or empty, None if the grade
+        is missing."""
         if self.ungraded in NOT_DELIVERED:
             return 0.0
         return None if self.grade is None else self.grade / MAX_POINTS
@@ -84,8 +90,8 @@ class Points:
 async def attempts(
     ask: Ask, messages: Sequence[Message], read: Callable[[str], T | str | None], *names: str | int
 ) -> tuple[T | None, str | None, tuple[Completion, ...]]:
-    """Ask up to ATTEMPTS times, until `read` returns a result. Returns (result, None, calls) or (None, reason, calls).
-    If `read` can't read a reply, it returns None or a reason (a string)."""
+    """Ask up to ATTEMPTS times, until `read` returns a result. Returns (result, None, calls) or
+    (None, reason, calls). If `read` can't read a reply, it returns None or a reason (a string)."""
     calls: list[Completion] = []
     found: T | str | None = None
     for attempt in range(ATTEMPTS):
@@ -98,9 +104,15 @@ async def attempts(
 
 
 async def grade(
-    problem: Problem, proof: Completion, ask: Ask, count: int, seed: int = 0, chosen: Prompt | None = None
+    problem: Problem,
+    proof: Completion,
+    ask: Ask,
+    count: int,
+    seed: int = 0,
+    chosen: Prompt | None = None,
 ) -> Points:
-    """Return the points of a proof or an answer. If a grader is needed, it grades `count` times. Raises UserError."""
+    """Return the points of a proof or an answer. If a grader is needed, it grades `count` times.
+    Raises UserError."""
     why = undelivered(proof)
     decided = None
     if not problem.is_proof and why in (None, CUT_OFF):
@@ -123,18 +135,22 @@ async def grade(
 
 
 def _compared(problem: Problem, proof: Completion) -> Points | None:
-    """Compare an answer with the reference answer. Returns its points, or None in case of doubt. Blocks the thread."""
+    """Compare an answer with the reference answer. Returns its points, or None in case of doubt.
+    Blocks the thread."""
     grade = answers.grade_answers(problem, [Member(proof)]).grades[0]
     # The missing part of a truncated solution might have corrected a wrong answer.
     is_right_so_far = grade.doubt == "truncated" and grade.value == 1
     if grade.is_undecided or (grade.doubt and not is_right_so_far):
         return None
-    words = f"The solution's answer is {grade.answer}, and the reference answer is {problem.answer}."
+    words = (
+        f"The solution's answer is {grade.answer}, and the reference answer is {problem.answer}."
+    )
     return Points((Grading(MAX_POINTS * int(grade.value == 1), None, words),), by=BY_MATH_VERIFY)
 
 
 def fields(points: Points, prices: Prices | None) -> dict[str, Any]:
-    """Return the fields of a graded proof, by their names in results (core/report/jsonl.py has the names in lines)."""
+    """Return the fields of a graded proof, by their names in results (core/report/jsonl.py has the
+    names in lines)."""
     return {
         "grade": points.grade,
         "worth": points.worth,
@@ -160,7 +176,9 @@ def counts(points: Sequence[Points], prices: Prices | None) -> dict[str, Any]:
         "not_delivered": {why: ungraded[why] for why in NOT_DELIVERED if ungraded[why]},
         "missing": dict(Counter(each.why for each in points if each.worth is None)),
         "gradings": len(gradings),
-        "missing_gradings": dict(Counter(each.why or UNREADABLE for each in gradings if each.points is None)),
+        "missing_gradings": dict(
+            Counter(each.why or UNREADABLE for each in gradings if each.points is None)
+        ),
         "asked_again": sum(len(each.calls) - 1 for each in gradings),
         **cost([call for each in asked for call in each.calls], prices),
     }
@@ -172,8 +190,8 @@ def distinct(points: Sequence[Points]) -> list[Points]:
 
 
 def cost(calls: Sequence[Completion], prices: Prices | None) -> dict[str, float | None]:
-    """Return the tokens and dollars of `calls`. Failed calls count as free.
-    A figure is None if the server did not count all its tokens. Dollars are also None without `prices`."""
+    """Return the tokens and dollars of `calls`. Failed calls count as free. A figure is None if the
+    server did not count all its tokens. Dollars are also None without `prices`."""
     counted = [call.counted for call in calls if not call.error]
     return {
         "input_tokens": total([prompt for prompt, _, _ in counted]),

@@ -1,7 +1,9 @@
-"""Read graded lines of JSON, in the shape of grade.sh and of exports, or in the shape of QED-Nano's evaluation.
+"""Read graded lines of JSON, in the shape of grade.sh and of exports, or in the shape of QED-Nano's
+evaluation.
 
-In their lines, `grade` is a list of objects with points and desc, and `schema_0` a list with title, desc and points.
-Their `score` is 0 to 7, or 0 or 1 for answers. Our `grade` is the points, and our `score` their share of 7."""
+In their lines, `grade` is a list of objects with points and desc, and `schema_0` a list with title,
+desc and points. Their `score` is 0 to 7, or 0 or 1 for answers. Our `grade` is the points, and our
+`score` their share of 7."""
 
 import re
 from collections import Counter
@@ -21,15 +23,17 @@ from labs.proofs.graded import read_row
 
 Json = dict[str, Any]
 COSTS = ("input_tokens", "output_tokens", "cost")
-# Patterns in ids, and the part of the set that they name, as in QED-Nano's statistics. The first match counts.
+# Patterns in ids, and the part of the set that they name, as in QED-Nano's statistics. The first
+# match counts.
 PARTS = {"Basic": "Basic", "Advanced": "Advanced", "2024|2025": "2024/2025", "20[0-9]{2}": "others"}
 
 
 @dataclass(frozen=True)
 class Line:
-    """A graded proof or answer. `worth` is its share of all points (None: missing), and `why` the reason without a
-    grade. `items` are the items of the scheme, each with the grader's `points` of `most` and its `words`. `run`
-    and `grading` are the costs by the names in COSTS (None: unknown)."""
+    """A graded proof or answer. `worth` is its share of all points (None: missing), and `why` the
+    reason without a grade. `items` are the items of the scheme, each with the grader's `points` of
+    `most` and its `words`. `run` and `grading` are the costs by the names in COSTS (None:
+    unknown)."""
 
     problem: str
     statement: str
@@ -50,11 +54,14 @@ Runs = dict[str, list[Line]]  # the lines of each run, by its name
 
 
 def read(paths: Sequence[Path]) -> Runs:
-    """Read the files. A file, a seed in it, and each repetition of a problem are runs. Raises UserError."""
+    """Read the files. A file, a seed in it, and each repetition of a problem are runs. Raises
+    UserError."""
     runs: Runs = {}
     for place, path in enumerate(paths):
         if path.suffix.lower() != ".jsonl":
-            raise UserError(f"{str(path)!r:.100} is not a file of graded lines. Name one: FILE.graded.jsonl")
+            raise UserError(
+                f"{str(path)!r:.100} is not a file of graded lines. Name one: FILE.graded.jsonl"
+            )
         file = path.name.removesuffix(".jsonl").removesuffix(".graded")
         file += f" ({place + 1})" * any(each.name == path.name for each in paths[:place])
         before: Counter[tuple[str, str]] = Counter()
@@ -62,7 +69,9 @@ def read(paths: Sequence[Path]) -> Runs:
             line, seed = read_line(where, row), text_of(row.get("seed"))
             before[seed, line.problem] += 1
             repeat = before[seed, line.problem]
-            name = " ".join(filter(None, [file, seed and f"seed {seed}", f"run {repeat}" if repeat > 1 else ""]))
+            name = " ".join(
+                filter(None, [file, seed and f"seed {seed}", f"run {repeat}" if repeat > 1 else ""])
+            )
             runs.setdefault(name, []).append(line)
         if not before:
             raise UserError(f"{path} is empty. Name a file of graded lines")
@@ -70,12 +79,16 @@ def read(paths: Sequence[Path]) -> Runs:
 
 
 def read_line(where: str, row: Any) -> Line:
-    """Return a graded line. Raises UserError if it is not graded, or has points that are out of range."""
+    """Return a graded line. Raises UserError if it is not graded, or has points that are out of
+    range."""
     named = read_row(where, row)
     graded, scheme, proof = row.get("grade"), row.get("schema_0"), text_of(named.get("proof"))
     is_theirs = isinstance(graded, list) or isinstance(scheme, list)
     if not is_theirs and "score" not in row and not isinstance(row.get("correct"), bool):
-        raise UserError(f"{where} is not graded. Grade the file first: bash scripts/grade.sh FILE.jsonl GRADER=card")
+        raise UserError(
+            f"{where} is not graded. Grade the file first: bash scripts/grade.sh FILE.jsonl "
+            "GRADER=card"
+        )
     try:
         items = _their_items(graded, scheme) if is_theirs else _our_items(row)
         score, most = row.get("score", row.get("correct")), 1.0
@@ -83,10 +96,16 @@ def read_line(where: str, row: Any) -> Line:
             points = [item["points"] for item in items if item["points"] is not None]
             score = row.get("score", sum(points) if points else None)
             most = sum(item["most"] or 0 for item in items) or MAX_POINTS
-        worth = None if score is None else amount(int(score) if isinstance(score, bool) else score, most) / most
+        worth = (
+            None
+            if score is None
+            else amount(int(score) if isinstance(score, bool) else score, most) / most
+        )
         run, grading = (_cost(row.get(name)) for name in ("cost_run", "grade_cost"))
     except (TypeError, ValueError) as error:
-        raise UserError(f"{where} has a score, points or a cost that are out of range ({error}). Correct it") from None
+        raise UserError(
+            f"{where} has a score, points or a cost that are out of range ({error}). Correct it"
+        ) from None
     name = text_of(named.get("id"))
     part = next((part for pattern, part in PARTS.items() if re.search(pattern, name)), "")
     why = text_of(row.get("ungraded")) or (None if worth is not None else "grade missing")
@@ -108,10 +127,19 @@ def read_line(where: str, row: Any) -> Line:
 
 
 def _their_items(graded: Any, scheme: Any) -> list[Json]:
-    """Return the items of a scheme, each with its points. Items without a partner have no points or no title."""
-    both = ([each if isinstance(each, Mapping) else {} for each in of or []] for of in (scheme, graded))
+    """Return the items of a scheme, each with its points. Items without a partner have no points or
+    no title."""
+    both = (
+        [each if isinstance(each, Mapping) else {} for each in of or []] for of in (scheme, graded)
+    )
     return [
-        _item(of.get("title"), of.get("desc"), by.get("points"), _known(of.get("points"), 1000), by.get("desc"))
+        _item(
+            of.get("title"),
+            of.get("desc"),
+            by.get("points"),
+            _known(of.get("points"), 1000),
+            by.get("desc"),
+        )
         for of, by in zip_longest(*both, fillvalue=dict[str, Any]())
     ]
 
@@ -119,7 +147,10 @@ def _their_items(graded: Any, scheme: Any) -> list[Json]:
 def _our_items(row: Json) -> list[Json]:
     """Return an item for each grading, because our graders give points for the whole proof."""
     both = zip(row.get("grade_reasons") or [], row.get("grades") or [], strict=False)
-    return [_item(f"Grading {n}", "", points, MAX_POINTS, words) for n, (words, points) in enumerate(both, 1)]
+    return [
+        _item(f"Grading {n}", "", points, MAX_POINTS, words)
+        for n, (words, points) in enumerate(both, 1)
+    ]
 
 
 def _item(title: Any, about: Any, points: Any, most: float | None, words: Any) -> Json:

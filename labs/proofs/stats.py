@@ -1,6 +1,7 @@
-"""Show graded lines: `bash scripts/stats.sh FILE.jsonl …` prints tables, and `bash scripts/report.sh FILE.graded.jsonl`
-also writes a page (docs/proofs.md). The page is one HTML file that needs no network. It contains the lines as packed
-JSON and shows texts as text nodes, so that they can't run as code (core/report/page.py)."""
+"""Show graded lines: `bash scripts/stats.sh FILE.jsonl …` prints tables, and `bash
+scripts/report.sh FILE.graded.jsonl` also writes a page (docs/proofs.md). The page is one HTML file
+that needs no network. It contains the lines as packed JSON and shows texts as text nodes, so that
+they can't run as code (core/report/page.py)."""
 
 import os
 import sys
@@ -25,10 +26,14 @@ from labs.proofs.scored import Line, Runs, read
 WEB = Path(__file__).resolve().parent / "web"
 NAMES = ("katex/katex.min.js", "base.js", "tables.js", "reading.js")
 SCRIPTS = [*(page.WEB / name for name in NAMES), WEB / "graded.js"]
-ABOUT = f"""Show statistics of graded lines: the output of grade.sh, exports of graded results (report.sh NAME --jsonl),
-or lines of QED-Nano's evaluation. Several files, several seeds in a file, and repetitions of a problem are runs of one
-model. The tables show mean points with 95% intervals over problems, the parts of the set, each run with the best and
-the worst, the standard deviation over runs, the tokens, the share of truncated or empty proofs, and the cost. Missing
+ABOUT = f"""Show statistics of graded lines: the output of grade.sh, exports of graded results \
+(report.sh NAME --jsonl),
+or lines of QED-Nano's evaluation. Several files, several seeds in a file, and repetitions of a \
+problem are runs of one
+model. The tables show mean points with 95% intervals over problems, the parts of the set, each \
+run with the best and
+the worst, the standard deviation over runs, the tokens, the share of truncated or empty proofs, \
+and the cost. Missing
 grades enter no mean. A proof is right with {GOOD} points or more."""
 
 
@@ -42,13 +47,23 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def answers(args: Namespace, folder: Path) -> bool:
-    """Print the statistics and write the page. Return False if no .jsonl file is named. Raises UserError."""
+    """Print the statistics and write the page. Return False if no .jsonl file is named. Raises
+    UserError."""
     files = [Path(name).expanduser() for name in args.results if name.endswith(".jsonl")]
     if not files:
         return False
-    others = (args.live, args.anyway, args.figures is not None, args.jsonl is not None, args.inspect)
+    others = (
+        args.live,
+        args.anyway,
+        args.figures is not None,
+        args.jsonl is not None,
+        args.inspect,
+    )
     if any(others) or len(files) < len(args.results):
-        raise UserError("with FILE.jsonl, report.sh accepts only such files, --markdown and --out. Remove the others")
+        raise UserError(
+            "with FILE.jsonl, report.sh accepts only such files, --markdown and --out. Remove the "
+            "others"
+        )
     runs = read(files)
     if args.markdown:
         print(text(runs, markdown=True))
@@ -64,7 +79,13 @@ def html(runs: Runs, title: str) -> Iterator[bytes]:
     every = [(run, line) for run, lines in runs.items() for line in lines]
     rows = [asdict(line) | {"run": run, "tokens": line.run["output_tokens"]} for run, line in every]
     tables = [table.page() for table in tables_of(runs)]
-    known = {"title": title, "notes": notes(runs), "tables": tables, "rows": rows, "runs": len(runs)}
+    known = {
+        "title": title,
+        "notes": notes(runs),
+        "tables": tables,
+        "rows": rows,
+        "runs": len(runs),
+    }
     known |= {"most": MAX_POINTS, "good": GOOD}
     return page.rendered(WEB / "graded.html", SCRIPTS, page.STYLES, known)
 
@@ -73,7 +94,10 @@ def text(runs: Runs, markdown: bool = False) -> str:
     """Return the tables and the notes, for a terminal or in Markdown."""
     shown_tables, more = tables_of(runs), notes(runs)
     if markdown:
-        parts = [table.markdown() + (f"\n\n{table.about}" if table.about else "") for table in shown_tables]
+        parts = [
+            table.markdown() + (f"\n\n{table.about}" if table.about else "")
+            for table in shown_tables
+        ]
         return "\n\n".join([*parts, *(f"- {note}" for note in more)])
     width = terminal.columns()
     parts = [f"{table.text(width)}\n\n{table.legend(width)}".rstrip() for table in shown_tables]
@@ -95,9 +119,13 @@ def over_runs(runs: Runs) -> Table:
     columns = {
         "run": [f"{name}{marks.get(mean, '')}" for name, mean in means.items()],
         "proofs": [f"{len(lines):,}" for lines in runs.values()],
-        f"points of {MAX_POINTS}": [NONE if mean is None else f"{MAX_POINTS * mean:.3f}" for mean in means.values()],
+        f"points of {MAX_POINTS}": [
+            NONE if mean is None else f"{MAX_POINTS * mean:.3f}" for mean in means.values()
+        ],
         "%": [NONE if mean is None else f"{100 * mean:.1f}" for mean in means.values()],
-        "truncated or empty": [f"{100 * fmean(line.is_cut for line in lines):.1f}%" for lines in runs.values()],
+        "truncated or empty": [
+            f"{100 * fmean(line.is_cut for line in lines):.1f}%" for lines in runs.values()
+        ],
         "tokens written": [_total(lines, "run", "output_tokens") for lines in runs.values()],
         "cost": [_total(lines, "run", "cost", shown) for lines in runs.values()],
         "cost of grading": [_total(lines, "grading", "cost", shown) for lines in runs.values()],
@@ -107,7 +135,8 @@ def over_runs(runs: Runs) -> Table:
 
 
 def tokens(runs: Runs) -> Table:
-    """Tabulate the output tokens of proofs: least, mean and most, for all, right and wrong proofs, and of gradings."""
+    """Tabulate the output tokens of proofs: least, mean and most, for all, right and wrong proofs,
+    and of gradings."""
     lines = [*chain.from_iterable(runs.values())]
     graded = [line for line in lines if line.worth is not None]
     kinds = {
@@ -116,14 +145,25 @@ def tokens(runs: Runs) -> Table:
         "wrong": [line.run for line in graded if not is_good(line.worth or 0)],
         "gradings": [line.grading for line in lines],
     }
-    known = [[count for cost in of if (count := cost["output_tokens"]) is not None] for of in kinds.values()]
-    figures: dict[str, Callable[[list[float]], float]] = {"least": min, "mean": fmean, "most": max, "sum": sum}
+    known = [
+        [count for cost in of if (count := cost["output_tokens"]) is not None]
+        for of in kinds.values()
+    ]
+    figures: dict[str, Callable[[list[float]], float]] = {
+        "least": min,
+        "mean": fmean,
+        "most": max,
+        "sum": sum,
+    }
     return Table(
         "Tokens written",
         [
             Column("texts", [*kinds]),
             Column("counted", [f"{len(of):,}" for of in known]),
-            *(Column(name, [f"{figure(of):,.0f}" if of else NONE for of in known]) for name, figure in figures.items()),
+            *(
+                Column(name, [f"{figure(of):,.0f}" if of else NONE for of in known])
+                for name, figure in figures.items()
+            ),
         ],
         about="output tokens, thinking included",
     )
@@ -139,7 +179,12 @@ def notes(runs: Runs) -> list[str]:
 
 def _metrics(runs: Runs) -> dict[str, Any]:
     found = [
-        Proved(line.problem, line.groups, [{"worth": line.worth, "grade": line.worth, "ungraded": line.why}], run)
+        Proved(
+            line.problem,
+            line.groups,
+            [{"worth": line.worth, "grade": line.worth, "ungraded": line.why}],
+            run,
+        )
         for run, lines in enumerate(runs.values())
         for line in lines
     ]
@@ -147,11 +192,18 @@ def _metrics(runs: Runs) -> dict[str, Any]:
     return proofs
 
 
-def _total(lines: Sequence[Line], of: str, name: str, show: Callable[[float], str] = lambda sum: f"{sum:,.0f}") -> str:
+def _total(
+    lines: Sequence[Line],
+    of: str,
+    name: str,
+    show: Callable[[float], str] = lambda sum: f"{sum:,.0f}",
+) -> str:
     """Format the sum of a cost over lines. "≥" marks a sum that lacks unknown costs."""
     every = [getattr(line, of)[name] for line in lines]
     known = [each for each in every if each is not None]
-    return "unknown" if not known else f"{'≥ ' if len(known) < len(every) else ''}{show(sum(known))}"
+    return (
+        "unknown" if not known else f"{'≥ ' if len(known) < len(every) else ''}{show(sum(known))}"
+    )
 
 
 if __name__ == "__main__":

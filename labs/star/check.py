@@ -1,5 +1,6 @@
-"""The format guard: check the form of a solution before a model may learn from it (docs/star.md#traces).
-The checked text is the reply without its thinking. This text is untrusted."""
+"""The format guard: check the form of a solution before a model may learn from it
+(docs/star.md#traces). The checked text is the reply without its thinking. This text is
+untrusted."""
 
 import re
 from dataclasses import dataclass, field
@@ -12,34 +13,44 @@ from core.grading.text import read
 # Reasons to drop a solution, with explanations. The first reason that applies is reported.
 REASONS = {
     "empty": "the solution contains only white space",
-    "control characters": "the text has invisible characters, unusual line ends, or codes for terminals or direction",
+    "control characters": (
+        "the text has invisible characters, unusual line ends, or codes for terminals or direction"
+    ),
     "no final line": "no line begins with Final: and, with FEWSHOT=none, no box is complete (ANSWER=text or "
     "number: and the last line states no answer)",
     "text after it": "more text follows the answer, or its box spans several lines",
-    "several finals": "several Final: lines or boxes state an answer (equal answers and incomplete boxes count too)",
+    "several finals": (
+        "several Final: lines or boxes state an answer (equal answers and incomplete boxes count "
+        "too)"
+    ),
     "placeholder": "the last line has no answer, or only a placeholder such as <answer>",
     "unreadable": "the answer in the last line is too long, nested too deeply or damaged",
     "too few steps": "fewer than MIN_STEPS lines precede the last line",
     "too many steps": "more than MAX_STEPS lines precede the last line",
 }
 
-# "\n" or "\r\n" ends a line here. Some programs (str.splitlines, terminals, JavaScript, TeX) also end a line at "\r",
-# form feeds, U+2028 and others. Programs could see different lines, so a text with such characters is dropped. So is
-# a text with invisible or misleading characters: escapes, direction marks, zero-width spaces, lone surrogates.
+# "\n" or "\r\n" ends a line here. Some programs (str.splitlines, terminals, JavaScript, TeX) also
+# end a line at "\r", form feeds, U+2028 and others. Programs could see different lines, so a text
+# with such characters is dropped. So is a text with invisible or misleading characters: escapes,
+# direction marks, zero-width spaces, lone surrogates.
 _STEERING = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]|\r(?!\n)"
 )
-_FINAL = re.compile(r"[\W_]*?final[\W_]*?[:：]", re.IGNORECASE)  # the beginning of a Final: line, with Markdown
-_MARKS = " \t\u00a0$`*_#>-"  # a line of only these characters counts as empty, like a line of \[ or \]
+# the beginning of a Final: line, with Markdown
+_FINAL = re.compile(r"[\W_]*?final[\W_]*?[:：]", re.IGNORECASE)
+# a line of only these characters counts as empty, like a line of \[ or \]
+_MARKS = " \t\u00a0$`*_#>-"
 _DISPLAY = {"", r"\[", r"\]"}
-# Only this may follow the content of the last box: its closing brace, white space and closing marks.
+# Only this may follow the content of the last box: its closing brace, white space and closing
+# marks.
 _CLOSING = re.compile(r"\}?(?:[\s.$*_]|\\[\])])*")
 
 
 @dataclass(frozen=True)
 class Checked:
-    """The `reason` to drop a solution (a key of REASONS, or "" to keep it), and its number of `steps`."""
+    """The `reason` to drop a solution (a key of REASONS, or "" to keep it), and its number of
+    `steps`."""
 
     reason: str
     steps: int
@@ -47,29 +58,36 @@ class Checked:
 
 
 def check(text: str, least: int, most: int, takes_box: bool = True, way: str = BOXED) -> Checked:
-    """Check for `least` to `most` non-empty lines, then the answer in a `Final:` line. If `takes_box`, a box or a line
-    "Final answer:" also counts. If there is none of them, the last line may then state the answer in the `way` of the
-    constant ANSWER. Never raises. The time is linear in the length of `text`."""
+    """Check for `least` to `most` non-empty lines, then the answer in a `Final:` line. If
+    `takes_box`, a box or a line "Final answer:" also counts. If there is none of them, the last
+    line may then state the answer in the `way` of the constant ANSWER. Never raises. The time is
+    linear in the length of `text`."""
     lines, boxes = final_lines(text), box_spans(text)[0]
     is_spoken = takes_box and way != BOXED and not lines and not boxes
     starts = [line.start for line in lines[-1:]]
     starts += [text.rfind("\n", 0, start) + 1 for start, _ in boxes[-1:] if takes_box]
     starts += [text.rstrip().rfind("\n") + 1] if is_spoken else []
     start = max(starts, default=len(text))  # where the line with the answer begins
-    steps = tuple(line for line in text[:start].split("\n") if line.strip().strip(_MARKS) not in _DISPLAY)
+    steps = tuple(
+        line for line in text[:start].split("\n") if line.strip().strip(_MARKS) not in _DISPLAY
+    )
     count = "too few steps" if len(steps) < least else "too many steps" if len(steps) > most else ""
-    why = _unspoken(text, start, way) if is_spoken else _reason(text, start, lines, boxes, takes_box)
+    why = (
+        _unspoken(text, start, way) if is_spoken else _reason(text, start, lines, boxes, takes_box)
+    )
     why = "empty" if not text.strip() else "control characters" if _STEERING.search(text) else why
     return Checked(why or count, len(steps), steps)
 
 
 def required(text: str) -> list[FinalLine]:
-    """Find the lines that begin with `Final:`, apart from Markdown. "Final answer:" is another beginning."""
+    """Find the lines that begin with `Final:`, apart from Markdown. "Final answer:" is another
+    beginning."""
     return [line for line in final_lines(text) if _FINAL.match(text, line.start)]
 
 
 def _unspoken(text: str, start: int, way: str) -> str:
-    """Return the reason to drop `text`, which has no box, or "". Its last line must state the answer."""
+    """Return the reason to drop `text`, which has no box, or "". Its last line must state the
+    answer."""
     way = TEXT if way == AUTO else way
     if not _states(text[start:], way):
         return "text after it" if way == TEXT and _states(text, way) else "no final line"
@@ -82,15 +100,19 @@ def _states(text: str, way: str) -> bool:
     return bool(found.answer) and found.doubt != "implied"
 
 
-def _reason(text: str, start: int, lines: list[FinalLine], boxes: list[tuple[int, int]], takes_box: bool) -> str:
-    """Return the reason to drop `text`, or "", without counting steps. The line with the answer begins at `start`."""
+def _reason(
+    text: str, start: int, lines: list[FinalLine], boxes: list[tuple[int, int]], takes_box: bool
+) -> str:
+    """Return the reason to drop `text`, or "", without counting steps. The line with the answer
+    begins at `start`."""
     if not takes_box and not required(text):
         return "no final line"
     within = [box for box in boxes if box[0] > start]
     if lines and not text[lines[-1].end :].strip():
         others = lines[:-1]
     elif takes_box and boxes and _is_last(text, *boxes[-1]):
-        others = [line for line in lines if line.value]  # an empty Final: line above the box is a heading
+        # an empty Final: line above the box is a heading
+        others = [line for line in lines if line.value]
     else:
         return "text after it" if lines or (takes_box and boxes) else "no final line"
     if others or len(within) > 1 or BOX.search(text, 0, start):
@@ -102,6 +124,7 @@ def _reason(text: str, start: int, lines: list[FinalLine], boxes: list[tuple[int
 
 
 def _is_last(text: str, start: int, end: int) -> bool:
-    """Return whether the box with the content `text[start:end]` is on one line, and only _CLOSING follows."""
+    """Return whether the box with the content `text[start:end]` is on one line, and only _CLOSING
+    follows."""
     closing = _CLOSING.match(text, end)
     return "\n" not in text[start:end] and closing is not None and closing.end() == len(text)

@@ -1,7 +1,9 @@
-"""Define STaR's two scaffolds: one collects traces, the other evaluates. Both write ordinary results files.
+"""Define STaR's two scaffolds: one collects traces, the other evaluates. Both write ordinary
+results files.
 
-The first scaffold samples a problem up to TRIES times, until a sample is kept. If none is kept, RATIONALISE=1 samples
-once more, with the reference answer in the prompt. FILTER=0 samples once. Evaluation never shows an answer."""
+The first scaffold samples a problem up to TRIES times, until a sample is kept. If none is kept,
+RATIONALISE=1 samples once more, with the reference answer in the prompt. FILTER=0 samples once.
+Evaluation never shows an answer."""
 
 import asyncio
 import re
@@ -20,9 +22,11 @@ from labs.star.hints import is_stated_first, states_another
 from labs.star.record import FIRST, RATIONALISED, RETRY, Way
 from labs.star.sound import false_equations
 
-# Chat tags of Qwen, Llama, DeepSeek and Gemma, such as the end of a turn. A sample that contains one is dropped.
+# Chat tags of Qwen, Llama, DeepSeek and Gemma, such as the end of a turn. A sample that contains
+# one is dropped.
 _TAGS = re.compile(
-    r"<[|｜][^<>|｜\n]{1,40}[|｜]>|</?(?:s|think|tools?|tool_\w{1,20}|(?:start|end)_of_turn)>|\[/?INST\]"
+    r"<[|｜][^<>|｜\n]{1,40}[|｜]>|</?(?:s|think|tools?|tool_\w{1,20}|(?:start|end)_of_turn)>"
+    r"|\[/?INST\]"
 )
 
 
@@ -40,29 +44,40 @@ class Sample:
 
 
 def ended(completion: Completion, config: StarConstants) -> Completion:
-    """Cut a completion after its first complete `Final:` line, if the prompt asked for such a line. Failed and filtered
-    completions are not cut. A stop sequence can't match the line's end, and would change the journal's keys."""
+    """Cut a completion after its first complete `Final:` line, if the prompt asked for such a line.
+    Failed and filtered completions are not cut. A stop sequence can't match the line's end, and
+    would change the journal's keys."""
     if config.takes_box or completion.error or completion.filtered:
         return completion
     lines = (line for line in required(completion.text) if not says_nothing(line.value))
     first = next(lines, None)
     if first is None or (completion.truncated and first.end == len(completion.text)):
         return completion
-    return replace(completion, answer=completion.text[: first.end], forced=None, finish_reason="stop")
+    return replace(
+        completion, answer=completion.text[: first.end], forced=None, finish_reason="stop"
+    )
 
 
 def formed(completion: Completion, config: StarConstants) -> Checked:
-    """Check the form of a completion that was cut by `ended`. A chat tag is an error of form, also in thinking."""
-    checked = check(completion.text, config.MIN_STEPS, config.MAX_STEPS, config.takes_box, config.ANSWER)
+    """Check the form of a completion that was cut by `ended`. A chat tag is an error of form, also
+    in thinking."""
+    checked = check(
+        completion.text, config.MIN_STEPS, config.MAX_STEPS, config.takes_box, config.ANSWER
+    )
     tags = _TAGS.search(f"{completion.thinking}\n{completion.text}")
     return replace(checked, reason="chat tags") if tags else checked
 
 
-async def judged(problem: Problem, completion: Completion, way: Way, ask: Ask, config: StarConstants) -> Sample:
-    """Judge whether a completion is good enough to train on. The sample gets the first reason to drop it, if any."""
+async def judged(
+    problem: Problem, completion: Completion, way: Way, ask: Ask, config: StarConstants
+) -> Sample:
+    """Judge whether a completion is good enough to train on. The sample gets the first reason to
+    drop it, if any."""
     completion = ended(completion, config)
     whole = f"{completion.thinking}\n{completion.text}"
-    form, false = await asyncio.to_thread(lambda: (formed(completion, config), tuple(false_equations(whole))))
+    form, false = await asyncio.to_thread(
+        lambda: (formed(completion, config), tuple(false_equations(whole)))
+    )
     why, malformed = undelivered(completion) or "", False
     if not why and config.FILTER:
         why = await _not_right(problem, completion, ask, form.reason)
@@ -80,7 +95,8 @@ async def _not_right(problem: Problem, completion: Completion, ask: Ask, form: s
     if grade.is_undecided:
         return "undecided"
     if grade.answer is None:
-        return form or "wrong"  # a missing answer is an error of form if the guard found such an error
+        # a missing answer is an error of form if the guard found such an error
+        return form or "wrong"
     return "" if grade.value == 1 else "wrong"
 
 
@@ -92,7 +108,8 @@ def _betrays(problem: Problem, completion: Completion) -> str:
 
 
 def collecting(number: int, samples: dict[str, list[Sample]]) -> Scaffold[StarConstants]:
-    """Return a scaffold that collects samples in round `number`, and adds them to `samples` by the problem's id."""
+    """Return a scaffold that collects samples in round `number`, and adds them to `samples` by the
+    problem's id."""
 
     async def run(problem: Problem, ask: Ask, config: StarConstants) -> AsyncIterator[Population]:
         found = samples[problem.id] = []
@@ -116,13 +133,21 @@ def collecting(number: int, samples: dict[str, list[Sample]]) -> Scaffold[StarCo
 
 
 def _member(completion: Completion, sample: Sample) -> Member:
-    notes = ["cut off after the Final: line"] if len(sample.completion.text) < len(completion.text.rstrip()) else []
-    return Member(completion, notes=notes + ([f"dropped: {sample.dropped}"] if sample.dropped else []))
+    notes = (
+        ["cut off after the Final: line"]
+        if len(sample.completion.text) < len(completion.text.rstrip())
+        else []
+    )
+    return Member(
+        completion, notes=notes + ([f"dropped: {sample.dropped}"] if sample.dropped else [])
+    )
 
 
-def answering(star: StarConstants, completions: dict[str, list[Completion]]) -> Scaffold[SampleConstants]:
-    """Return a scaffold that draws N samples of a problem, for the evaluation of a run with the constants `star`. It
-    adds them to `completions` by the problem's id."""
+def answering(
+    star: StarConstants, completions: dict[str, list[Completion]]
+) -> Scaffold[SampleConstants]:
+    """Return a scaffold that draws N samples of a problem, for the evaluation of a run with the
+    constants `star`. It adds them to `completions` by the problem's id."""
 
     async def run(problem: Problem, ask: Ask, config: SampleConstants) -> AsyncIterator[Population]:
         messages = prompts.asked(problem, star)
@@ -134,6 +159,7 @@ def answering(star: StarConstants, completions: dict[str, list[Completion]]) -> 
 
 
 def output(completion: Completion) -> str:
-    """Return the text to train on: the thinking, if any, in <think> tags, and then the text after thinking."""
+    """Return the text to train on: the thinking, if any, in <think> tags, and then the text after
+    thinking."""
     thinking, text = completion.thinking.strip(), completion.text.strip()
     return f"<think>\n{thinking}\n</think>\n\n{text}" if thinking else text

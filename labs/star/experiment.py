@@ -1,4 +1,5 @@
-"""Run a STaR experiment as a command: check the input, run the rounds and print the tables of all runs."""
+"""Run a STaR experiment as a command: check the input, run the rounds and print the tables of all
+runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,8 +36,8 @@ HINT = 50  # tokens (estimate) that the required form and the reference answer a
 
 
 def star(experiment: Task[StarConstants], namespace: Mapping[str, Any]) -> None:
-    """Run a STaR experiment as a command. `namespace` contains the globals of the experiment's file.
-    NAME=value on the command line overrides the file's constants."""
+    """Run a STaR experiment as a command. `namespace` contains the globals of the experiment's
+    file. NAME=value on the command line overrides the file's constants."""
     with session.command(experiment.constants, namespace) as (name, config):
         label = f"seed{config.SEED}"
         with beginning(name, {label: config}) as begun:
@@ -45,7 +46,8 @@ def star(experiment: Task[StarConstants], namespace: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Beginning:
-    """The weights, problems and session that all runs of an experiment share. Results are written to `folder`."""
+    """The weights, problems and session that all runs of an experiment share. Results are written
+    to `folder`."""
 
     folder: Path
     start: Weights
@@ -54,21 +56,37 @@ class Beginning:
     opened: Session[StarConstants]
 
     def run(self, label: str, config: StarConstants, tokens: Sequence[int] | None = None) -> Record:
-        """Run or resume STaR, and record the run as `label`. `tokens`: tokens to train on in each round (see Loop).
-        Raises UserError if a training is left, but a package for training is missing."""
+        """Run or resume STaR, and record the run as `label`. `tokens`: tokens to train on in each
+        round (see Loop). Raises UserError if a training is left, but a package for training is
+        missing."""
         config = config.of(self.card)
         framed = framing.of(config, self.card).provenance
         # Unused constants are left out, so that earlier runs without them resume.
-        unused = {*({"ANSWER"} if config.ANSWER == BOXED else ()), *(() if framed else constants.rules(Framed))}
-        identity = {name: value for name, value in constants.identity(config).items() if name not in unused}
+        unused = {
+            *({"ANSWER"} if config.ANSWER == BOXED else ()),
+            *(() if framed else constants.rules(Framed)),
+        }
+        identity = {
+            name: value for name, value in constants.identity(config).items() if name not in unused
+        }
         # The identity ignores the numbers in `tokens`, because more ROUNDS add numbers.
-        parts = [identity, self.split.sha256, self.start.digest, tokens and "tokens", *([framed] if framed else [])]
+        parts = [
+            identity,
+            self.split.sha256,
+            self.start.digest,
+            tokens and "tokens",
+            *([framed] if framed else []),
+        ]
         run = content_key(parts)
         head = {
             "experiment": self.opened.name,
             "label": label,
             "run": run,
-            "config": {name: getattr(config, name) for name in constants.rules(StarConstants) if name not in unused},
+            "config": {
+                name: getattr(config, name)
+                for name in constants.rules(StarConstants)
+                if name not in unused
+            },
             "start": {"name": self.start.path.name, "digest": self.start.digest},
             "data": {
                 "name": self.split.origin.name,
@@ -90,8 +108,9 @@ class Beginning:
 
 @contextmanager
 def beginning(name: str, runs: Mapping[str, StarConstants]) -> Iterator[Beginning]:
-    """Open the session of `runs` (constants by label), and print their tables at its end. The first run's constants
-    choose all runs' problems. Raises UserError for bad weights or problems, a used port, or too little memory or disk.
+    """Open the session of `runs` (constants by label), and print their tables at its end. The first
+    run's constants choose all runs' problems. Raises UserError for bad weights or problems, a used
+    port, or too little memory or disk.
     """
     config = next(iter(runs.values()))
     start = served.first()
@@ -99,14 +118,20 @@ def beginning(name: str, runs: Mapping[str, StarConstants]) -> Iterator[Beginnin
     its = card() if card().name else embedded_card() if start.is_gguf else card()
     split = data.split(config, (its.star_set, its.star_eval_set))
     folder = (results := results_dir()) / name
-    trained = (folder / label / f"round{n}" / "trained" for label, of in runs.items() for n in range(1, of.ROUNDS + 1))
+    trained = (
+        folder / label / f"round{n}" / "trained"
+        for label, of in runs.items()
+        for n in range(1, of.ROUNDS + 1)
+    )
     left = sum(not path.exists() for path in trained)
     for label, of in runs.items():
-        shown = framing.of(of.of(its), its, (*split.train, *split.held_out.problems)).about  # or raises UserError
+        # or raises UserError
+        shown = framing.of(of.of(its), its, (*split.train, *split.held_out.problems)).about
         if start.path.resolve().is_relative_to((folder / label).resolve()):
             raise UserError(
-                f"the model {start.path} is inside the folder of {label}, which this run would replace. Set another "
-                "SEED or RESULTS_DIR, or copy the model to another folder and set MODEL to the copy"
+                f"the model {start.path} is inside the folder of {label}, which this run would "
+                "replace. Set another SEED or RESULTS_DIR, or copy the model to another folder "
+                "and set MODEL to the copy"
             )
         process.check(start.path, of.lora_rank(start.is_gguf), of.MAX_TOKENS, left)
     rows = [
@@ -117,8 +142,13 @@ def beginning(name: str, runs: Mapping[str, StarConstants]) -> Iterator[Beginnin
     rows += [("samples", f"with {shown}")] if shown else []
     rows += [("answers", f"{way} (ANSWER)")] if (way := config.of(its).ANSWER) != BOXED else []
     if split.near:
-        near = f"training problems that share {GRAM} words in a row with a held-out problem: {len(split.near):,}"
-        rows.append(("note", f"{near}, such as {', '.join(split.near[:3])}. They are kept (docs/star.md)"))
+        near = (
+            f"training problems that share {GRAM} words in a row with a held-out problem: "
+            f"{len(split.near):,}"
+        )
+        rows.append(
+            ("note", f"{near}, such as {', '.join(split.near[:3])}. They are kept (docs/star.md)")
+        )
     with session.open(name, config, results, opening=rows) as opened:
         make_folder(folder)
         yield Beginning(folder, start, its, split, opened)
@@ -130,9 +160,16 @@ def beginning(name: str, runs: Mapping[str, StarConstants]) -> Iterator[Beginnin
 
 
 def work(config: StarConstants, card: Card) -> Work:
-    """Estimate a run that uses all its ROUNDS and TRIES. Raises UserError for a remote model or an unreadable EVAL."""
+    """Estimate a run that uses all its ROUNDS and TRIES. Raises UserError for a remote model or an
+    unreadable EVAL."""
     served.check_is_here()
-    name = config.EVAL if config.EVAL != "auto" else card.star_eval_set if config.DATA == "auto" else ""
+    name = (
+        config.EVAL
+        if config.EVAL != "auto"
+        else card.star_eval_set
+        if config.DATA == "auto"
+        else ""
+    )
     held_out = len(sets.load(name).problems) if name else config.HELD_OUT
     held_out = min(held_out, config.LIMIT or held_out)
     each = config.in_a_round
@@ -143,15 +180,27 @@ def work(config: StarConstants, card: Card) -> Work:
     framed = prompt + framing.of(config.of(card), card).tokens
     requests = (
         Requests("samples to collect", collects * each * config.TRIES, framed, config.MAX_TOKENS),
-        Requests("samples with a hint", collects * each * config.RATIONALISE, framed, config.MAX_TOKENS),
+        Requests(
+            "samples with a hint", collects * each * config.RATIONALISE, framed, config.MAX_TOKENS
+        ),
         Requests("evaluation at temperature 0", evaluated, prompt, config.MAX_TOKENS),
-        Requests("evaluation with SEEDS", evaluated * seeds * config.VOTES, prompt, config.MAX_TOKENS),
+        Requests(
+            "evaluation with SEEDS", evaluated * seeds * config.VOTES, prompt, config.MAX_TOKENS
+        ),
     )
     rounds_text = "1 round" if config.ROUNDS == 1 else f"{config.ROUNDS} rounds"
-    about = f"{rounds_text} of {each:,} problems, evaluated on {held_out:,} problems of {name or 'DATA'}"
+    about = (
+        f"{rounds_text} of {each:,} problems, evaluated on {held_out:,} problems of "
+        f"{name or 'DATA'}"
+    )
     # At most: a round trains EPOCHS times on one trace for each problem of all rounds so far.
     rows = sum(each * (1 if config.REPEAT else number) for number in range(1, config.ROUNDS + 1))
-    return Work(about, requests, rows * config.EPOCHS * (prompt + config.MAX_TOKENS), (servers(config.ROUNDS + 1),))
+    return Work(
+        about,
+        requests,
+        rows * config.EPOCHS * (prompt + config.MAX_TOKENS),
+        (servers(config.ROUNDS + 1),),
+    )
 
 
 def servers(count: int) -> tuple[str, str]:

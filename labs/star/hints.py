@@ -1,8 +1,9 @@
 """Check rationalised traces, which were sampled with the reference answer in the prompt.
 
-Such a trace must read as if the model had found the answer itself. A model can mention the hint in countless words, so
-no such words are searched for. The check is whether the trace states the answer before a step computes it, or states
-another answer. docs/star.md reports how much this check finds and misses."""
+Such a trace must read as if the model had found the answer itself. A model can mention the hint in
+countless words, so no such words are searched for. The check is whether the trace states the answer
+before a step computes it, or states another answer. docs/star.md reports how much this check finds
+and misses."""
 
 import re
 
@@ -12,10 +13,11 @@ from core.grading.text import read
 from core.types import Problem
 from labs.star.statements import normalised
 
-MAX_STATED = 20  # maximum number of different answers to compare. More count as stating another answer
+# maximum number of different answers to compare. More count as stating another answer
+MAX_STATED = 20
 
-# The text before an answer that a step computes: "6*7 = ", "6*7 pens = ", "x = ", "6*7 gives " or "6*7: ",
-# but not "the answer = " or "Step 1: ".
+# The text before an answer that a step computes: "6*7 = ", "6*7 pens = ", "x = ", "6*7 gives " or
+# "6*7: ", but not "the answer = " or "Step 1: ".
 _STEP = re.compile(
     r"(?:(?:[0-9)\]}!%](?:[ /]?[a-z]+){0,3}|(?<!\w)\w)(?:=|≈|≡|\\approx|\\equiv)"
     r"|[0-9)\]}!%] ?(?:gives|is(?: equal to)?|equals|leaves|makes|→)|[-+*/]\(?[0-9.]+[)\]}]*:)"
@@ -25,9 +27,10 @@ _REACH = 60  # characters to search before the answer
 
 
 def is_stated_first(text: str, answer: str, statement: str) -> bool:
-    """Return whether the first place with `answer` in a well-formed `text` is not the result of a step (see _STEP). The
-    last line, which must state the answer, is not searched. Return False for an empty `answer`, or if the `statement`
-    contains it, because a step may then begin with it. The time is linear in the length of `text`."""
+    """Return whether the first place with `answer` in a well-formed `text` is not the result of a
+    step (see _STEP). The last line, which must state the answer, is not searched. Return False for
+    an empty `answer`, or if the `statement` contains it, because a step may then begin with it. The
+    time is linear in the length of `text`."""
     value = normalised(answer)
     if not value:
         return False
@@ -41,15 +44,18 @@ def is_stated_first(text: str, answer: str, statement: str) -> bool:
 
 
 def states_another(text: str, problem: Problem) -> bool:
-    """Return whether an answer that `text` (thinking and reply) states differs from the problem's answer. Answers are
-    in boxes and `Final:` lines, and in the statements that the problem's way of reading finds (core/grading/text.py).
-    Equal values in other spellings do not differ. Unreadable values, more than MAX_STATED values, and values that can't
-    be compared in time count as different. Return False if the problem has no answer. May block, as judge does."""
+    """Return whether an answer that `text` (thinking and reply) states differs from the problem's
+    answer. Answers are in boxes and `Final:` lines, and in the statements that the problem's way of
+    reading finds (core/grading/text.py). Equal values in other spellings do not differ. Unreadable
+    values, more than MAX_STATED values, and values that can't be compared in time count as
+    different. Return False if the problem has no answer. May block, as judge does."""
     if problem.answer is None:
         return False
     kind = problem.answer_type
     found = dict.fromkeys([*stated(text, kind), *read(text, problem.way, kind).others])
     if None in found or len(found) > MAX_STATED:
         return True
-    others = (v for v in found if v is not None and canonical(v, kind) != canonical(problem.answer, kind))
+    others = (
+        v for v in found if v is not None and canonical(v, kind) != canonical(problem.answer, kind)
+    )
     return not all(judge(value, problem.answer, kind) is True for value in others)

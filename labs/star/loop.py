@@ -1,7 +1,9 @@
-"""Run the rounds of STaR: serve the newest weights, evaluate them, collect and merge traces, stop the server and train.
+"""Run the rounds of STaR: serve the newest weights, evaluate them, collect and merge traces, stop
+the server and train.
 
-A stage uses only the constants, the problems and the recorded results of earlier stages. So a killed run resumes in the
-stage in which it was killed. The journal has the replies of that stage so far."""
+A stage uses only the constants, the problems and the recorded results of earlier stages. So a
+killed run resumes in the stage in which it was killed. The journal has the replies of that stage so
+far."""
 
 import shutil
 from collections import Counter
@@ -46,14 +48,17 @@ from labs.training.outcome import Options
 from labs.training.served import Weights, served
 from labs.training.starts import ADAPTER
 
-COLLECTED, TRACES = "collected.jsonl", "traces.jsonl"  # a round's own traces, and all traces so far, merged
-TIMED_OUT = ("no answer within", "silent for")  # how the errors of requests that took too long begin
+# a round's own traces, and all traces so far, merged
+COLLECTED, TRACES = "collected.jsonl", "traces.jsonl"
+# how the errors of requests that took too long begin
+TIMED_OUT = ("no answer within", "silent for")
 
 
 @dataclass
 class Loop:
-    """A run of STaR that begins with the weights `start`, uses the problems of `split` and writes `record`.
-    `tokens` has the number of tokens to train on in each round, from round 1. If it is set, EPOCHS is ignored."""
+    """A run of STaR that begins with the weights `start`, uses the problems of `split` and writes
+    `record`. `tokens` has the number of tokens to train on in each round, from round 1. If it is
+    set, EPOCHS is ignored."""
 
     session: Session[StarConstants]
     split: Split
@@ -66,16 +71,21 @@ class Loop:
         return self.session.config
 
     def run(self) -> Record:
-        """Run or resume the rounds until ROUNDS or PATIENCE ends them. Raises UserError. Signals end the process."""
+        """Run or resume the rounds until ROUNDS or PATIENCE ends them. Raises UserError. Signals
+        end the process."""
         for number in range(self.config.ROUNDS + 1):
             weights = self._trained(number) if number else self.start
             with ExitStack() as running:
 
                 @cache
-                def serve(weights: Weights = weights, running: ExitStack = running) -> Session[StarConstants]:
+                def serve(
+                    weights: Weights = weights, running: ExitStack = running
+                ) -> Session[StarConstants]:
                     shots = framing.of(self.config, NONE).tokens
                     need = Need(0, self.config.MAX_TOKENS, 0, shots)
-                    return self.session.at(running.enter_context(served(weights, need, self.record.own)))
+                    return self.session.at(
+                        running.enter_context(served(weights, need, self.record.own))
+                    )
 
                 if not self._is_evaluated(number):
                     self._evaluate(number, serve())
@@ -100,26 +110,40 @@ class Loop:
         return bool(known) and all(self._results(name).exists() for name in names if name)
 
     def _evaluate(self, number: int, session: Session[StarConstants]) -> None:
-        """Evaluate round `number` on the held-out problems: greedily and, if TEMPERATURE is not 0, also with SEEDS.
-        Worked examples (SHOTS) are left out, as in training."""
-        shared = {name: value for name, value in vars(self.config).items() if name in rules(SampleConstants)}
+        """Evaluate round `number` on the held-out problems: greedily and, if TEMPERATURE is not 0,
+        also with SEEDS. Worked examples (SHOTS) are left out, as in training."""
+        shared = {
+            name: value
+            for name, value in vars(self.config).items()
+            if name in rules(SampleConstants)
+        }
         shared |= {"PROBLEMS": self.config.EVAL, "ANSWER_TOKENS": 0, "SHOTS": "0"}
-        greedy = SampleConstants(**shared | {"TEMPERATURE": 0.0, "SAMPLING": "file", "SEED": 0, "N": 1})
+        greedy = SampleConstants(
+            **shared | {"TEMPERATURE": 0.0, "SAMPLING": "file", "SEED": 0, "N": 1}
+        )
         drawn = self.config.seeds if self.config.TEMPERATURE else range(0)
         each = 1 + len(drawn) * self.config.VOTES
         with Bar(self._name(number), len(self.split.held_out.problems) * each) as bar:
             outcome = self._asked(number, "", greedy, session, bar)
             outcome |= dict.fromkeys(("sampled", "sampled_accuracy", "sampled_gain", "vote"))
             if drawn:
-                seeded = SampleConstants(**shared | {"SEED": drawn[0], "RUNS": len(drawn), "N": self.config.VOTES})
+                seeded = SampleConstants(
+                    **shared | {"SEED": drawn[0], "RUNS": len(drawn), "N": self.config.VOTES}
+                )
                 sampled = self._asked(number, "-sampled", seeded, session, bar)
                 outcome |= {"sampled": sampled["greedy"], "vote": sampled["vote"]}
-                outcome |= {"sampled_accuracy": sampled["accuracy"], "sampled_gain": sampled["gain"]}
+                outcome |= {
+                    "sampled_accuracy": sampled["accuracy"],
+                    "sampled_gain": sampled["gain"],
+                }
                 for unit in ("tokens", "seconds"):
                     parts = (outcome[unit], sampled[unit])
                     outcome[unit] = None if None in parts else sum(parts)
         self.record.done("evaluated", outcome | {"model": session.server.model}, number)
-        text = f"round {number}: {interval(outcome['accuracy'])}% right at temperature 0, n={outcome['accuracy']['n']}"
+        text = (
+            f"round {number}: {interval(outcome['accuracy'])}% right at temperature 0, "
+            f"n={outcome['accuracy']['n']}"
+        )
         if of := outcome["gain"]:
             text += f", {shift(of['difference'], of['low'], of['high'])} points since round 0"
         say(text + (f", {interval(outcome['sampled_accuracy'])}% sampled" if drawn else ""))
@@ -127,11 +151,14 @@ class Loop:
     def _asked(
         self, number: int, kind: str, config: SampleConstants, session: Session[Any], bar: Bar
     ) -> dict[str, Any]:
-        """Sample solutions of the held-out problems. Return the results' name and figures: accuracy, vote, gain since
-        round 0, form, incomplete replies, tokens and seconds. `kind` is "" (greedy) or "-sampled"."""
+        """Sample solutions of the held-out problems. Return the results' name and figures:
+        accuracy, vote, gain since round 0, form, incomplete replies, tokens and seconds. `kind` is
+        "" (greedy) or "-sampled"."""
         name, replies = self._name(number, kind), dict[str, list[Completion]]()
         bar.stage = name
-        session = session.but(name=name, config=config, folder=self.record.folder, problems=self.split.held_out)
+        session = session.but(
+            name=name, config=config, folder=self.record.folder, problems=self.split.held_out
+        )
         path, document = session.asked(run_all(session, answering(self.config, replies), bar=bar))
         forms = [[self._form(each) for each in of] for of in replies.values()]
         whole = [steps for form in forms for reason, steps in form if not reason]
@@ -141,14 +168,17 @@ class Loop:
             "accuracy": final["mean_accuracy"],
             "vote": final["majority_accuracy"],
             "gain": _gain(self._results(self._name(0, kind)), path) if number else None,
-            "format": mean_by_problem([fmean(not reason for reason, _ in form) for form in forms]).to_json(),
+            "format": mean_by_problem(
+                [fmean(not reason for reason, _ in form) for form in forms]
+            ).to_json(),
             "steps": fmean(whole) if whole else None,
             **_broken([each for of in replies.values() for each in of]),
             **_spent(document),
         }
 
     def _form(self, completion: Completion) -> tuple[str, int]:
-        """Return why a completion is incomplete or has a wrong form, or "" if neither, and its number of steps."""
+        """Return why a completion is incomplete or has a wrong form, or "" if neither, and its
+        number of steps."""
         cut = ended(completion, self.config)
         checked = formed(cut, self.config)
         return undelivered(cut) or checked.reason, checked.steps
@@ -156,10 +186,12 @@ class Loop:
     # Ending
 
     def _is_over(self, number: int) -> bool:
-        """Return whether ROUNDS or PATIENCE ends the run after round `number`, and note the best round so far (in a tie
-        the earliest). Later rounds in the record are ignored: the same run may have written them with a larger ROUNDS
-        or PATIENCE."""
-        accuracies = [each["evaluated"]["accuracy"]["value"] for each in self.record.rounds[: number + 1]]
+        """Return whether ROUNDS or PATIENCE ends the run after round `number`, and note the best
+        round so far (in a tie the earliest). Later rounds in the record are ignored: the same run
+        may have written them with a larger ROUNDS or PATIENCE."""
+        accuracies = [
+            each["evaluated"]["accuracy"]["value"] for each in self.record.rounds[: number + 1]
+        ]
         best = accuracies.index(max(accuracies))
         weights = self.record.rounds[best].get("trained", {}).get("weights")
         best_round = {"round": best, "accuracy": accuracies[best], "weights": weights}
@@ -167,7 +199,10 @@ class Loop:
         if number == self.config.ROUNDS:
             return True
         if self.config.PATIENCE and number - best >= self.config.PATIENCE:
-            say(f"no gain in {number - best} rounds (PATIENCE={self.config.PATIENCE}), so the run ends")
+            say(
+                f"no gain in {number - best} rounds (PATIENCE={self.config.PATIENCE}), so the run "
+                "ends"
+            )
             self.record.head["ended_by"] = "PATIENCE"
             return True
         return False
@@ -188,35 +223,46 @@ class Loop:
         return self.record.own / f"round{number}" / name
 
     def _collect(self, number: int, serve: Callable[[], Session[StarConstants]]) -> None:
-        """Collect and merge traces for round `number`. With REPEAT=1, reuse the traces of round 1. Raises UserError."""
+        """Collect and merge traces for round `number`. With REPEAT=1, reuse the traces of round 1.
+        Raises UserError."""
         if self.config.REPEAT and number > 1:
             rows = traces.read(self._file(1, TRACES))
             outcome = {"results": None, "problems": 0, **counted([]), "tokens": 0, "seconds": 0}
         else:
             found: dict[str, list[Sample]] = {}
             chosen = data.drawn(self.split, self.config, number)
-            session = serve().but(name=self._name(number, "-collected"), problems=chosen, folder=self.record.folder)
+            session = serve().but(
+                name=self._name(number, "-collected"), problems=chosen, folder=self.record.folder
+            )
             experiment = Experiment(session, collecting(number, found))
             path = experiment.finish()
             samples = [sample for problem in chosen.problems for sample in found[problem.id]]
-            own = [self._trace(number, each, experiment.framing) for each in samples if not each.dropped]
+            own = [
+                self._trace(number, each, experiment.framing)
+                for each in samples
+                if not each.dropped
+            ]
             traces.write(self._file(number, COLLECTED), own)
-            rows = traces.merged([traces.read(self._file(before, COLLECTED)) for before in range(1, number + 1)])
+            rows = traces.merged(
+                [traces.read(self._file(before, COLLECTED)) for before in range(1, number + 1)]
+            )
             outcome = {"results": path.stem, "problems": len(chosen.problems), **counted(samples)}
             outcome |= _spent(experiment.document)
             kept = outcome["kept"]
             say(
-                f"round {number}: {len(chosen.problems)} problems, {len(samples)} samples, of which "
-                f"{sum(kept.values())} were kept ({kept[RATIONALISED]} rationalised)"
+                f"round {number}: {len(chosen.problems)} problems, {len(samples)} samples, of "
+                f"which {sum(kept.values())} were kept ({kept[RATIONALISED]} rationalised)"
             )
         if malformed := rounds.malformed(outcome):
             say(f"round {number}: {malformed}")
         if not rows:
             dropped = sum((Counter(of) for of in outcome["dropped"].values()), Counter[str]())
-            reasons = ", ".join(f"{count} {why}" for why, count in dropped.most_common()) or "no sample"
+            reasons = (
+                ", ".join(f"{count} {why}" for why, count in dropped.most_common()) or "no sample"
+            )
             raise UserError(
-                f"round {number} kept no sample of {outcome['problems']} problems ({reasons}), so it can't train. "
-                "Choose an easier DATA, or raise TRIES and TEMPERATURE"
+                f"round {number} kept no sample of {outcome['problems']} problems ({reasons}), so "
+                "it can't train. Choose an easier DATA, or raise TRIES and TEMPERATURE"
             )
         traces.write(self._file(number, TRACES), rows)
         ways = Counter(row.way for row in rows)
@@ -225,27 +271,42 @@ class Loop:
         self.record.done("collected", outcome | self._hashes(number), number)
 
     def _trace(self, number: int, sample: Sample, framed: Framing) -> Trace:
-        """Return the trace of a kept sample. Its prompt has a system message, if any, but no worked examples."""
+        """Return the trace of a kept sample. Its prompt has a system message, if any, but no worked
+        examples."""
         *before, last = replace(framed, shots=()).frame(asked(sample.problem, self.config))
         system, text = before[0]["content"] if before else "", output(sample.completion)
-        return Trace(sample.problem.id, number, sample.way, sample.completion.key, last["content"], text, system)
+        return Trace(
+            sample.problem.id,
+            number,
+            sample.way,
+            sample.completion.key,
+            last["content"],
+            text,
+            system,
+        )
 
     # Training
 
     def _weights(self, number: int) -> Weights:
-        """Return the weights of round `number`, which may not be trained yet. Round 0 has the first weights."""
+        """Return the weights of round `number`, which may not be trained yet. Round 0 has the first
+        weights."""
         name = "model.gguf" if self.start.is_gguf else "model"
         return Weights(self._file(number, "trained") / name) if number else self.start
 
     def _trained(self, number: int) -> Weights:
-        """Return the weights of round `number`. Train them first, unless the record contains the same training."""
+        """Return the weights of round `number`. Train them first, unless the record contains the
+        same training."""
         weights, folder = self._weights(number), self._file(number, "trained")
         tokens = self.tokens[number - 1] if self.tokens else None
         if known := self.record.stage("trained", number):
             if weights.path.exists() and known == known | self._identity(folder, weights, tokens):
                 return weights
-            say(f"round {number}: training again, because files are missing or changed, or its token count changed")
-        # The folder may exist: a run was killed before it recorded the training, or the training must be repeated.
+            say(
+                f"round {number}: training again, because files are missing or changed, or its "
+                "token count changed"
+            )
+        # The folder may exist: a run was killed before it recorded the training, or the training
+        # must be repeated.
         shutil.rmtree(folder, ignore_errors=True)
         before, adapter, rank = self.start, None, self.config.lora_rank(self.start.is_gguf)
         if number > 1 and self.config.START == "last":
@@ -256,20 +317,24 @@ class Loop:
         say(f"round {number}: training on {self.record.rounds[number]['collected']['rows']} traces")
         seed = seeds.derive(self.config.SEED, "star", "train", number) % 2**31
         rows, epochs, rate = self._file(number, TRACES), self.config.EPOCHS, self.config.RATE
-        outcome = process.train(Options(before.path, rows, folder, epochs, rate, rank, seed, adapter, tokens), say)
+        outcome = process.train(
+            Options(before.path, rows, folder, epochs, rate, rank, seed, adapter, tokens), say
+        )
         weights = self._weights(number)  # its digest is computed anew
         outcome |= {"weights": str(weights.path.relative_to(self.record.folder))}
         self.record.done("trained", outcome | self._identity(folder, weights, tokens), number)
         return weights
 
     def _identity(self, folder: Path, weights: Weights, tokens: int | None) -> dict[str, Any]:
-        """Identify a training by the digests of its weights and adapter, and by the number of tokens to train on."""
+        """Identify a training by the digests of its weights and adapter, and by the number of
+        tokens to train on."""
         adapter = sha256(folder / "adapter" / ADAPTER)
         return {"digest": weights.digest, "adapter_sha256": adapter, "tokens_asked": tokens}
 
 
 def counted(samples: Sequence[Sample]) -> dict[str, Any]:
-    """Count a round's samples: kept, dropped, right but `malformed`, and kept with a false equation (`unsound`)."""
+    """Count a round's samples: kept, dropped, right but `malformed`, and kept with a false equation
+    (`unsound`)."""
     kept = [sample for sample in samples if not sample.dropped]
     dropped: dict[str, Counter[str]] = {way: Counter() for way in WAYS}
     for sample in samples:
@@ -279,7 +344,9 @@ def counted(samples: Sequence[Sample]) -> dict[str, Any]:
         "samples": len(samples),
         "kept": _by_way(kept),
         "dropped": {way: dict(dropped[way].most_common()) for way in WAYS if dropped[way]},
-        "malformed": dict(Counter(sample.dropped for sample in samples if sample.malformed).most_common()),
+        "malformed": dict(
+            Counter(sample.dropped for sample in samples if sample.malformed).most_common()
+        ),
         "unsound": _by_way([sample for sample in kept if sample.false]),
         "steps": fmean(sample.steps for sample in kept) if kept else None,
     } | _broken([sample.completion for sample in samples])
@@ -306,6 +373,7 @@ def _gain(before: Path, after: Path) -> dict[str, Any]:
 
 
 def _spent(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the completion tokens and the seconds of a results file. Tokens are None if a count is unknown."""
+    """Return the completion tokens and the seconds of a results file. Tokens are None if a count is
+    unknown."""
     metrics = document["metrics"]
     return {"tokens": metrics["tokens"]["completion"], "seconds": metrics["seconds"]}

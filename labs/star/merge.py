@@ -1,4 +1,5 @@
-"""Merge files of traces, from several rounds or people, and keep one trace of each problem: bash scripts/traces.sh."""
+"""Merge files of traces, from several rounds or people, and keep one trace of each problem: bash
+scripts/traces.sh."""
 
 import json
 from collections import Counter
@@ -17,16 +18,21 @@ from labs.star.traces import Trace, merged
 from labs.training.rows import FORM, Line, lines
 
 ABOUT = (
-    "Merge files of traces, from several rounds or people. One trace of each problem is kept: without a hint rather "
-    "than rationalised, and then from the latest round. Problems are equal as in a run's DATA (docs/star.md#data)."
+    "Merge files of traces, from several rounds or people. One trace of each problem is kept: "
+    "without a hint rather than rationalised, and then from the latest round. Problems are equal "
+    "as in a run's DATA (docs/star.md#data)."
 )
 OTHERS = "another trace of the problem is kept"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="traces.sh", description=ABOUT)
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON lines with instruction and output")
-    parser.add_argument("--out", required=True, type=Path, metavar="OUT", help="the new file with the kept rows")
+    parser.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="JSON lines with instruction and output"
+    )
+    parser.add_argument(
+        "--out", required=True, type=Path, metavar="OUT", help="the new file with the kept rows"
+    )
     parser.add_argument(
         "--alpaca",
         action="store_true",
@@ -43,7 +49,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         counts = [[name, f"{count:,}"] for name, count in dropped.items() if count]
         if not kept:
             reasons = ", ".join(map(": ".join, counts))
-            raise UserError(f"no trace is left to write ({reasons or 'the files have no rows'}). Give other files")
+            raise UserError(
+                f"no trace is left to write ({reasons or 'the files have no rows'}). Give other "
+                "files"
+            )
         with whole(args.out, "the kept traces") as draft:
             draft.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
         print(f"{args.out.name}: {len(kept):,} of {len(every):,} rows\n")
@@ -52,10 +61,14 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _read(path: Path, number: int, line: str, row: Any, alpaca: bool) -> tuple[Trace, str, str]:
-    """Return a row's trace (its problem is the hash of its statement), the line to write, and why it can't be written
-    ("": it can). Raises UserError for a row of another form."""
+    """Return a row's trace (its problem is the hash of its statement), the line to write, and why
+    it can't be written ("": it can). Raises UserError for a row of another form."""
     found = fitted(row, Line, f"{path}, line {number} is not a trace", FORM)
-    statement, solution, reason = statement_of(found.instruction, found.input or ""), found.output, ""
+    statement, solution, reason = (
+        statement_of(found.instruction, found.input or ""),
+        found.output,
+        "",
+    )
     if alpaca:
         new, reason = shaped(statement, solution)
         line, solution = json.dumps(new, ensure_ascii=True), new.get("output", solution)

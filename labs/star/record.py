@@ -1,5 +1,6 @@
-"""Read and write the record of a STaR run: a file with the run's constants and the stages of each round.
-A stage is recorded after all its files are written. Paths are relative to the experiment's folder."""
+"""Read and write the record of a STaR run: a file with the run's constants and the stages of each
+round. A stage is recorded after all its files are written. Paths are relative to the experiment's
+folder."""
 
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
@@ -16,12 +17,14 @@ SCHEMA = 1
 # How a sample was drawn. Only the prompt of "rationalised" contains the reference answer.
 Way = Literal["first", "retry", "rationalised"]
 FIRST, RETRY, RATIONALISED = WAYS = get_args(Way)
-FIX = "Move the record's folder away and run the experiment again. The journal still has the replies"
+FIX = (
+    "Move the record's folder away and run the experiment again. The journal still has the replies"
+)
 
 
 class Record(stages.Record):
-    """The record of a STaR run. The run's folder is named after its label and is inside the experiment's folder.
-    Round 0 only evaluates the first weights."""
+    """The record of a STaR run. The run's folder is named after its label and is inside the
+    experiment's folder. Round 0 only evaluates the first weights."""
 
     STAGES = ("collected", "trained", "evaluated")
     PRODUCTS: ClassVar = {"collected": "traces_sha256", "trained": "digest"}
@@ -43,13 +46,15 @@ class Record(stages.Record):
 
     @classmethod
     def begun(cls, folder: Path, label: str, head: dict[str, Any]) -> "Record":
-        """Begin or resume the run that `head` describes. Another run with this label is renamed. Raises UserError."""
+        """Begin or resume the run that `head` describes. Another run with this label is renamed.
+        Raises UserError."""
         whole = {"schema": SCHEMA, "complete": False, "started": now(), "ended": None} | head
         return cls.begin(folder / label, whole, read, head, "data", folder.glob(f"{label}-round*"))
 
 
 class _File(Struct):
-    """The fields that identify a record. A run writes its stages whole, so they are not checked again."""
+    """The fields that identify a record. A run writes its stages whole, so they are not checked
+    again."""
 
     schema: Literal[1]
     complete: bool
@@ -66,7 +71,8 @@ def read(path: Path) -> Record:
 
 
 def paths(folder: Path) -> list[Path]:
-    """List the records of all STaR runs in an experiment's `folder`. Skip renamed folders of earlier runs."""
+    """List the records of all STaR runs in an experiment's `folder`. Skip renamed folders of
+    earlier runs."""
     if folder.name == "lean":
         return []  # proof searches have another kind of record (labs/lean/outcome.py)
     return sorted(path for path in folder.glob(f"*/{NAME}") if "." not in path.parent.name)
@@ -74,4 +80,7 @@ def paths(folder: Path) -> list[Path]:
 
 def records(folder: Path) -> list[Record]:
     """Read the records in `folder`, in the order in which the runs began. Raises UserError."""
-    return sorted((read(path) for path in paths(folder)), key=lambda each: (str(each.head["started"]), each.label))
+    return sorted(
+        (read(path) for path in paths(folder)),
+        key=lambda each: (str(each.head["started"]), each.label),
+    )

@@ -38,7 +38,10 @@ EVALUATED = {
     "timed out": "requests at t=0 over TIMEOUT or STALL_SECONDS",
 }
 COLLECTED = {
-    "kept": "samples kept from the first try, a retry, or rationalisation (with the reference answer in the prompt)",
+    "kept": (
+        "samples kept from the first try, a retry, or rationalisation (with the reference answer "
+        "in the prompt)"
+    ),
     "malformed": "right samples with a wrong form",
     "unsound": "samples kept with a false equation",
     "rows": "traces to train on, one for each problem",
@@ -52,8 +55,8 @@ LEGEND = (
     BETWEEN.join([ABOUT, *map(": ".join, GAIN.items())]),
     BETWEEN.join(map(": ".join, EVALUATED.items())),
     BETWEEN.join(map(": ".join, COLLECTED.items())),
-    "the best round was chosen on the held-out problems, so its accuracy may be slightly too high. This does not apply "
-    "to the last round",
+    "the best round was chosen on the held-out problems, so its accuracy may be slightly too "
+    "high. This does not apply to the last round",
 )
 
 records = record.paths
@@ -65,17 +68,22 @@ def is_folder(folder: Path) -> bool:
 
 
 def results(folder: Path) -> list[Path]:
-    """List the existing results files in `folder`, by run and round: collected samples, then evaluations."""
+    """List the existing results files in `folder`, by run and round: collected samples, then
+    evaluations."""
     names = []
     for run in record.records(folder):
         for each in run.rounds:
-            names += [each.get("collected", {}).get("results"), each.get("evaluated", {}).get("greedy")]
+            names += [
+                each.get("collected", {}).get("results"),
+                each.get("evaluated", {}).get("greedy"),
+            ]
     return [path for name in names if name and (path := folder / f"{name}.json").exists()]
 
 
 def show(folder: Path) -> str:
-    """Write table.txt and rounds.png into `folder`, and return the text for the terminal.
-    If the terminal's width is known and there are several runs, the text has only the summary table and the notes."""
+    """Write table.txt and rounds.png into `folder`, and return the text for the terminal. If the
+    terminal's width is known and there are several runs, the text has only the summary table and
+    the notes."""
     runs, width = _evaluated(folder), columns()
     shown, notes, path = tables(runs), _notes(runs, folder), folder / "table.txt"
     every = [table.text() for table in shown]
@@ -87,13 +95,15 @@ def show(folder: Path) -> str:
 
 
 def markdown(folder: Path) -> str:
-    """Return the tables and notes of `folder` in Markdown. Raises UserError if no round is evaluated yet."""
+    """Return the tables and notes of `folder` in Markdown. Raises UserError if no round is
+    evaluated yet."""
     runs = _evaluated(folder)
     return "\n\n".join([*(table.markdown() for table in tables(runs)), _notes(runs, folder)])
 
 
 def figures(folder: Path, to: Path) -> list[Path]:
-    """Draw the curve of the runs in `folder` into the folder `to`, as PNG and SVG. Return their paths."""
+    """Draw the curve of the runs in `folder` into the folder `to`, as PNG and SVG. Return their
+    paths."""
     runs, paths = _evaluated(folder), [to / "rounds.png", to / "rounds.svg"]
     for path in paths:
         curves(runs, folder, path)
@@ -101,12 +111,17 @@ def figures(folder: Path, to: Path) -> list[Path]:
 
 
 def curves(runs: Sequence[Record], folder: Path, path: Path) -> None:
-    """Draw each run's accuracy at temperature 0 over the rounds, and a single run's sampled accuracy, if any."""
+    """Draw each run's accuracy at temperature 0 over the rounds, and a single run's sampled
+    accuracy, if any."""
     lines = [(run.label, _curve(run, "accuracy")) for run in runs]
     if len(runs) == 1 and (sampled := _curve(runs[0], "sampled_accuracy")):
         lines = [("temperature 0", lines[0][1]), ("sampled, mean over seeds", sampled)]
     complete = all(run.head["complete"] for run in runs)
-    document = _first(runs, folder).document | {"experiment": folder.name, "config": {}, "complete": complete}
+    document = _first(runs, folder).document | {
+        "experiment": folder.name,
+        "config": {},
+        "complete": complete,
+    }
     document["model"] = document["model"] | {"name": runs[0].head["start"]["name"]}
     plot.curves([document], lines, path, "round", "right at temperature 0, %")
 
@@ -120,7 +135,8 @@ def _curve(run: Record, kind: str) -> list[tuple[int, dict[str, Any]]]:
 
 
 def page(folder: Path, runs: Sequence[Results]) -> View:
-    """Return the view that draws the rounds of `folder`. `runs` are the folder's results. Raises UserError."""
+    """Return the view that draws the rounds of `folder`. `runs` are the folder's results. Raises
+    UserError."""
     shown = _evaluated(folder)
     numbers = {run.name: number for number, run in enumerate(runs)}
     on_page = [_on_page(run, numbers) for run in shown]
@@ -137,14 +153,15 @@ def page(folder: Path, runs: Sequence[Results]) -> View:
 
 
 def _on_page(run: Record, numbers: Mapping[str, int]) -> dict[str, Any]:
-    """Return the page's data about a run. `numbers` maps the name of a results file to its number on the page."""
+    """Return the page's data about a run. `numbers` maps the name of a results file to its number
+    on the page."""
     start, data = run.head["start"], run.head["data"]
     return {
         "label": run.label,
         "arm": run.label.rpartition("seed")[0],  # without the seed
         "about": f"from {one_line(start['name'], 60)} ({start['digest'][:12]}), trained on problems of "
-        f"{one_line(data['name'], 60)} ({data['train']:,}), evaluated on {one_line(data['held_out_name'], 60)} "
-        f"({data['held_out']:,})",
+        f"{one_line(data['name'], 60)} ({data['train']:,}), evaluated on "
+        f"{one_line(data['held_out_name'], 60)} ({data['held_out']:,})",
         "best": _best(run),
         "complete": run.head["complete"],
         "rounds": [
@@ -165,10 +182,12 @@ def _on_page(run: Record, numbers: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def _between_rounds(runs: Sequence[Results], shown: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """Compare each evaluation at temperature 0 with round 0 of its run. Return None if there is no pair.
-    Only the mean accuracy is compared, because the vote over one sample equals it. The field `groups` has the
-    numbers of each run's results on the page."""
+def _between_rounds(
+    runs: Sequence[Results], shown: Sequence[dict[str, Any]]
+) -> dict[str, Any] | None:
+    """Compare each evaluation at temperature 0 with round 0 of its run. Return None if there is no
+    pair. Only the mean accuracy is compared, because the vote over one sample equals it. The field
+    `groups` has the numbers of each run's results on the page."""
     found = [[each["results"] for each in run["rounds"]] for run in shown]
     groups = [[n for n in numbers if n is not None] for numbers in found if numbers[0] is not None]
     pairs: list[compare.Pair] = []
@@ -178,7 +197,9 @@ def _between_rounds(runs: Sequence[Results], shown: Sequence[dict[str, Any]]) ->
     if not pairs:
         return None
     metric = compare.METRICS[0]
-    table = compare.differences([replace(p, metrics={metric: p.metrics[metric]}) for p in pairs], "round 0 of its run")
+    table = compare.differences(
+        [replace(p, metrics={metric: p.metrics[metric]}) for p in pairs], "round 0 of its run"
+    )
     return {"table": table.page(), "notes": [], "groups": groups}
 
 
@@ -186,22 +207,29 @@ def _between_rounds(runs: Sequence[Results], shown: Sequence[dict[str, Any]]) ->
 
 
 def done(run: Record, stage: str = "evaluated") -> list[Round]:
-    """Return the rounds that have `stage`, up to the run's last round. A longer run may have recorded later rounds."""
+    """Return the rounds that have `stage`, up to the run's last round. A longer run may have
+    recorded later rounds."""
     last = run.head.get("last") if run.head["complete"] else None
     return [each for each in run.rounds[: None if last is None else last + 1] if stage in each]
 
 
 def _evaluated(folder: Path) -> list[Record]:
-    """Return the runs in `folder` that have an evaluated round. Raises UserError if there is no such run."""
+    """Return the runs in `folder` that have an evaluated round. Raises UserError if there is no
+    such run."""
     runs = [run for run in record.records(folder) if done(run)]
     if not runs:
-        raise UserError(f"{folder.name} has no evaluated round yet. Wait for the first round ({CONTINUES})")
+        raise UserError(
+            f"{folder.name} has no evaluated round yet. Wait for the first round ({CONTINUES})"
+        )
     return runs
 
 
 def _best(run: Record) -> int:
-    """Return the number of the round with the highest accuracy at temperature 0. In a tie the earliest round wins."""
-    best: Round = max(done(run), key=lambda each: (each["evaluated"]["accuracy"]["value"], -each["round"]))
+    """Return the number of the round with the highest accuracy at temperature 0. In a tie the
+    earliest round wins."""
+    best: Round = max(
+        done(run), key=lambda each: (each["evaluated"]["accuracy"]["value"], -each["round"])
+    )
     return int(best["round"])
 
 
@@ -210,7 +238,9 @@ def _notes(runs: Sequence[Record], folder: Path) -> str:
 
 
 def _warnings(runs: Sequence[Record], folder: Path) -> list[str]:
-    warnings = [f"{run.label} is not complete ({CONTINUES})" for run in runs if not run.head["complete"]]
+    warnings = [
+        f"{run.label} is not complete ({CONTINUES})" for run in runs if not run.head["complete"]
+    ]
     for run in runs:
         if (rounds := done(run, "collected")) and (words := malformed(rounds[-1]["collected"])):
             warnings.append(f"{run.label}, round {rounds[-1]['round']}: {words}")
@@ -219,9 +249,13 @@ def _warnings(runs: Sequence[Record], folder: Path) -> list[str]:
 
 
 def malformed(collected: dict[str, Any]) -> str:
-    """Count the right samples that a round dropped for their form, with known remedies. Return "" if there are none."""
+    """Count the right samples that a round dropped for their form, with known remedies. Return ""
+    if there are none."""
     counts = collected["malformed"].items()
-    words = [f"{count} {why}" + (f" ({REMEDIES[why]})" if why in REMEDIES else "") for why, count in counts]
+    words = [
+        f"{count} {why}" + (f" ({REMEDIES[why]})" if why in REMEDIES else "")
+        for why, count in counts
+    ]
     return f"right samples dropped for their form: {', '.join(words)}" if words else ""
 
 
@@ -234,22 +268,27 @@ def _first(runs: Sequence[Record], folder: Path) -> Head:
 
 
 def tables(runs: Sequence[Record]) -> list[Table]:
-    """Return the tables of each run (rounds, samples, dropped samples). For several runs, a summary comes first."""
+    """Return the tables of each run (rounds, samples, dropped samples). For several runs, a summary
+    comes first."""
     shown = [_summary(runs)] if len(runs) > 1 else []
     for run in runs:
         shown += [_rounds(run), *_collections(run), *_dropped(run)]
     return shown
 
 
-def _table(title: str, rows: Sequence[dict[str, str]], opens: Sequence[dict[str, str]] = (), **more: Any) -> Table:
-    """Return a table of `rows`, which map columns to cells. The first row has all columns. Columns without a value are
-    left out."""
+def _table(
+    title: str, rows: Sequence[dict[str, str]], opens: Sequence[dict[str, str]] = (), **more: Any
+) -> Table:
+    """Return a table of `rows`, which map columns to cells. The first row has all columns. Columns
+    without a value are left out."""
     meanings = GAIN | EVALUATED | COLLECTED | dict.fromkeys(WAYS, COLLECTED["kept"])
     columns = []
     for place, head in enumerate(rows[0]):
         cells = [row.get(head, NONE) for row in rows]
         if set(cells) != {NONE}:
-            columns.append(Column(head, cells, meanings.get(head, ""), 0 if head in FIXED else place))
+            columns.append(
+                Column(head, cells, meanings.get(head, ""), 0 if head in FIXED else place)
+            )
     return Table(title, columns, opens, **more)
 
 
@@ -266,7 +305,9 @@ def _in_all(run: Record) -> dict[str, str]:
     collected = [each["collected"] for each in rounds[1:]]
     trained = [each["trained"] for each in rounds[1:]]
     sampled = [*collected, *(each["evaluated"] for each in rounds)]
-    unsound, kept = (sum(sum(of[name].values()) for of in collected) for name in ("unsound", "kept"))
+    unsound, kept = (
+        sum(sum(of[name].values()) for of in collected) for name in ("unsound", "kept")
+    )
     return {
         "run": run.label,
         "round 0": interval(first["accuracy"]),
@@ -284,10 +325,18 @@ def _in_all(run: Record) -> dict[str, str]:
 def _rounds(run: Record) -> Table:
     rounds, best = done(run), _best(run)
     last, votes = rounds[-1]["round"], run.head["config"]["VOTES"]
-    rows = [{"round": str(each["round"])} | _evaluation(each["evaluated"], votes) for each in rounds]
-    marks = [", ".join(["best"] * (each["round"] == best) + ["last"] * (each["round"] == last)) for each in rounds]
+    rows = [
+        {"round": str(each["round"])} | _evaluation(each["evaluated"], votes) for each in rounds
+    ]
+    marks = [
+        ", ".join(["best"] * (each["round"] == best) + ["last"] * (each["round"] == last))
+        for each in rounds
+    ]
     opens = [{"evaluation": each["evaluated"]["greedy"]} | _samples(each) for each in rounds]
-    about = f"{rounds[0]['evaluated']['accuracy']['n']} problems of {one_line(run.head['data']['held_out_name'], 60)}"
+    about = (
+        f"{rounds[0]['evaluated']['accuracy']['n']} problems of "
+        f"{one_line(run.head['data']['held_out_name'], 60)}"
+    )
     so_far = "last" if run.head["complete"] else "last so far"
     title = f"{run.label}: evaluated on {about} (best: round {best}, {so_far}: round {last})"
     return _table(title, rows, opens, marks=marks, about=ABOUT)
@@ -338,7 +387,9 @@ def _collection(each: Round) -> dict[str, str]:
 
 
 def _dropped(run: Record) -> list[Table]:
-    rounds = {f"round {each['round']}": each["collected"]["dropped"] for each in done(run, "collected")}
+    rounds = {
+        f"round {each['round']}": each["collected"]["dropped"] for each in done(run, "collected")
+    }
     total = Counter[tuple[str, str]]()
     for dropped in rounds.values():
         total.update({(way, why): n for way in dropped for why, n in dropped[way].items()})

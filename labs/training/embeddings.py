@@ -1,7 +1,7 @@
 """Request the embeddings of texts.
 
-A server of SGLang generates and embeds: /v1/completions returns the last token's hidden state with a completion of one
-token. Its length is scaled to 1. Other servers embed at /v1/embeddings."""
+A server of SGLang generates and embeds: /v1/completions returns the last token's hidden state with
+a completion of one token. Its length is scaled to 1. Other servers embed at /v1/embeddings."""
 
 import asyncio
 import json
@@ -18,25 +18,32 @@ if TYPE_CHECKING:
     from core.engines.server import Server
 
 BATCH, CONCURRENCY = 64, 2  # texts in a request, and parallel requests
-# For llama.cpp, which embeds one text at a time, and completes even a request that its client has cancelled.
+# For llama.cpp, which embeds one text at a time, and completes even a request that its client has
+# cancelled.
 ONE_BY_ONE = 16
 SECONDS = 600.0  # time limit of a request
 FEWEST = 128  # characters of the shortest text that may be cut
 
-_TOO_LONG = re.compile("too (?:large|long)|exceed|longer than|maximum (?:context|length|input)|context (?:length|size)")
+_TOO_LONG = re.compile(
+    "too (?:large|long)|exceed|longer than|maximum (?:context|length|input)|context (?:length|size)"
+)
 
 Vectors = NDArray[np.float32]  # (texts, width)
 
 
 class Embedder:
-    """A client of a local embedding server. Use it as an async context manager. `batch`: texts in a request.
-    `cut`: the texts so far that were too long for the server."""
+    """A client of a local embedding server. Use it as an async context manager. `batch`: texts in a
+    request. `cut`: the texts so far that were too long for the server."""
 
     def __init__(self, server: "Server", batch: int = 0, concurrency: int = CONCURRENCY) -> None:
         self._generates = server.dialect.embeds
         model, at, digest = server.identity.partition("@")
-        self.model = f"{model}-last{at}{digest}" if self._generates else server.identity  # the pooling of SGLang
-        self.batch, self._server = batch or (ONE_BY_ONE if server.dialect.is_in_process else BATCH), server
+        # the pooling of SGLang
+        self.model = f"{model}-last{at}{digest}" if self._generates else server.identity
+        self.batch, self._server = (
+            batch or (ONE_BY_ONE if server.dialect.is_in_process else BATCH),
+            server,
+        )
         self.cut = set[str]()
         self._slots = asyncio.Semaphore(concurrency)
         self._client: Any = None
@@ -48,7 +55,8 @@ class Embedder:
             f"{self._server.base_url}/",
             headers={"Authorization": f"Bearer {str(self._server.key) or 'none'}"},
             timeout=aiohttp.ClientTimeout(total=SECONDS),
-            connector=aiohttp.TCPConnector(force_close=True),  # a request on one that the server closes would be lost
+            # a request on one that the server closes would be lost
+            connector=aiohttp.TCPConnector(force_close=True),
         )
         return self
 
@@ -56,13 +64,17 @@ class Embedder:
         await self._client.close()
 
     async def __call__(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors of non-empty texts. If a text is too long for the server, its middle is removed.
-        Raises RunFailed if the server fails, since a guided search can't continue without embeddings."""
+        """Return the vectors of non-empty texts. If a text is too long for the server, its middle
+        is removed. Raises RunFailed if the server fails, since a guided search can't continue
+        without embeddings."""
         begins = range(0, len(texts), self.batch)
-        return np.concatenate(await asyncio.gather(*(self._of(texts[i : i + self.batch]) for i in begins)))
+        return np.concatenate(
+            await asyncio.gather(*(self._of(texts[i : i + self.batch]) for i in begins))
+        )
 
     async def _of(self, texts: Sequence[str]) -> Vectors:
-        """Embed a batch of texts. If the batch is too long, embed its texts one by one, and cut long texts."""
+        """Embed a batch of texts. If the batch is too long, embed its texts one by one, and cut
+        long texts."""
         if (vectors := await self._asked(texts)) is not None:
             return vectors
         if len(texts) > 1:
@@ -81,9 +93,17 @@ class Embedder:
         body: dict[str, Any] = {"input": list(texts), "encoding_format": "float"}
         if self._generates:
             path, rows_in, vector_in = "completions", "choices", "hidden_states"
-            body = {"prompt": list(texts), "max_tokens": 1, "temperature": 0, "return_hidden_states": "last"}
+            body = {
+                "prompt": list(texts),
+                "max_tokens": 1,
+                "temperature": 0,
+                "return_hidden_states": "last",
+            }
         try:
-            async with self._slots, self._client.post(path, json={"model": self._server.model, **body}) as response:
+            async with (
+                self._slots,
+                self._client.post(path, json={"model": self._server.model, **body}) as response,
+            ):
                 status, text = response.status, await response.text(errors="replace")
             if status >= 400:
                 if _TOO_LONG.search(text.lower()):
@@ -98,10 +118,12 @@ class Embedder:
         is_whole = vectors.ndim == 2 and len(vectors) == len(texts)
         if not is_whole or not np.isfinite(vectors).all() or not vectors.any(axis=1).all():
             raise self._failed("some vectors are missing, zero or not finite")
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if self._generates else vectors
+        return (
+            vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if self._generates else vectors
+        )
 
     def _failed(self, why: str) -> RunFailed:
         return RunFailed(
-            f"the server at {self._server.base_url} returns no valid embeddings ({why.rstrip('.')}). Finished work is "
-            "kept. Run the same command again"
+            f"the server at {self._server.base_url} returns no valid embeddings "
+            f"({why.rstrip('.')}). Finished work is kept. Run the same command again"
         )

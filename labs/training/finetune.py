@@ -1,6 +1,7 @@
-"""Train a model on JSON lines: bash scripts/finetune.sh --model PATH --data FILE.jsonl --out FOLDER.
-PATH is a small model's .gguf file (with --lora-rank 0) or a folder in Hugging Face's layout. A folder must contain a
-dense Llama, Qwen2 or Qwen3 with a byte-level tokenizer. On an error, FOLDER is not written (docs/star.md#training)."""
+"""Train a model on JSON lines: bash scripts/finetune.sh --model PATH --data FILE.jsonl --out
+FOLDER. PATH is a small model's .gguf file (with --lora-rank 0) or a folder in Hugging Face's
+layout. A folder must contain a dense Llama, Qwen2 or Qwen3 with a byte-level tokenizer. On an
+error, FOLDER is not written (docs/star.md#training)."""
 
 import json
 import math
@@ -25,28 +26,60 @@ from labs.training.rows import passes, read
 
 def options_of(argv: Sequence[str] | None) -> Options:
     """Parse the command line. Raises UserError."""
-    parser = Parser(prog="finetune.sh", description="Train a model on JSON lines with instruction, input and output.")
+    parser = Parser(
+        prog="finetune.sh",
+        description="Train a model on JSON lines with instruction, input and output.",
+    )
     default = Options(Path(), Path(), Path())
-    parser.add_argument("--model", type=Path, required=True, help="a .gguf file, or a folder in Hugging Face's layout")
-    parser.add_argument("--data", type=Path, required=True, help="a file of JSON lines: instruction, input, output")
+    parser.add_argument(
+        "--model",
+        type=Path,
+        required=True,
+        help="a .gguf file, or a folder in Hugging Face's layout",
+    )
+    parser.add_argument(
+        "--data", type=Path, required=True, help="a file of JSON lines: instruction, input, output"
+    )
     parser.add_argument("--out", type=Path, required=True, help="the new folder to write")
-    parser.add_argument("--epochs", type=float, default=default.epochs, help="number of passes over the rows")
-    parser.add_argument("--tokens", type=int, help="number of tokens (with prompts) to train on, instead of --epochs")
-    parser.add_argument("--rate", type=float, default=default.rate, help="peak learning rate of AdamW")
-    parser.add_argument("--lora-rank", type=int, default=default.lora_rank, help="LoRA rank, or 0 to train all weights")
-    parser.add_argument("--adapter", type=Path, help="the folder of the LoRA adapter to continue from")
+    parser.add_argument(
+        "--epochs", type=float, default=default.epochs, help="number of passes over the rows"
+    )
+    parser.add_argument(
+        "--tokens",
+        type=int,
+        help="number of tokens (with prompts) to train on, instead of --epochs",
+    )
+    parser.add_argument(
+        "--rate", type=float, default=default.rate, help="peak learning rate of AdamW"
+    )
+    parser.add_argument(
+        "--lora-rank",
+        type=int,
+        default=default.lora_rank,
+        help="LoRA rank, or 0 to train all weights",
+    )
+    parser.add_argument(
+        "--adapter", type=Path, help="the folder of the LoRA adapter to continue from"
+    )
     parser.add_argument("--seed", type=int, default=default.seed, help="seed of the training")
     options = Options(**vars(parser.parse_args(argv)))
-    for name, value in (("epochs", options.epochs), ("rate", options.rate), ("tokens", options.tokens)):
+    for name, value in (
+        ("epochs", options.epochs),
+        ("rate", options.rate),
+        ("tokens", options.tokens),
+    ):
         if value is not None and not 0 < value < math.inf:
             raise UserError(f"--{name} is {value}, but must be a finite number above 0")
     if options.lora_rank < 0:
-        raise UserError(f"--lora-rank is {options.lora_rank}, but must be 0 (train all weights) or higher")
+        raise UserError(
+            f"--lora-rank is {options.lora_rank}, but must be 0 (train all weights) or higher"
+        )
     return options
 
 
 def finetune(options: Options) -> None:
-    """Train a model, and write the folder `options.out`, or nothing on an error. Raises UserError."""
+    """Train a model, and write the folder `options.out`, or nothing on an error. Raises
+    UserError."""
     began = time.monotonic()
     rows = read(options.data)
     start = starts.start(options.model, options.lora_rank)
@@ -86,7 +119,11 @@ def finetune(options: Options) -> None:
 def main(argv: Sequence[str] | None = None) -> None:
     # Use one GPU, and download nothing.
     os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
-    os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+    os.environ |= {
+        "HF_HUB_OFFLINE": "1",
+        "HF_DATASETS_OFFLINE": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+    }
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     let_openmp_sleep()
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,5 +1,6 @@
-"""Train all weights of a small model from a GGUF file, on one CPU thread. scripts/embedded also trains on a GPU.
-On a CPU, equal data, seed and start give equal weights, bit by bit. Importing this module imports torch."""
+"""Train all weights of a small model from a GGUF file, on one CPU thread. scripts/embedded also
+trains on a GPU. On a CPU, equal data, seed and start give equal weights, bit by bit. Importing this
+module imports torch."""
 
 import random
 from collections.abc import Callable, Iterable, Sequence
@@ -33,7 +34,8 @@ CLIP = 1.0  # maximum norm of the gradient
 
 
 def started_from(path: Path) -> tuple[Qwen3, Tokenizer]:
-    """Load a model and its tokenizer from a GGUF file, or from a checkpoint with tokenizer.json in the same folder."""
+    """Load a model and its tokenizer from a GGUF file, or from a checkpoint with tokenizer.json in
+    the same folder."""
     if path.suffix == ".gguf":
         with TemporaryDirectory() as folder:
             convert(path, Path(folder) / "model")
@@ -61,7 +63,9 @@ class Batch:
     @classmethod
     def of(cls, rows: Sequence[Tokens]) -> "Batch":
         tokens = pad_sequence([torch.tensor(row.tokens) for row in rows], batch_first=True)
-        weights = pad_sequence([torch.tensor(row.weights, dtype=torch.float) for row in rows], batch_first=True)
+        weights = pad_sequence(
+            [torch.tensor(row.weights, dtype=torch.float) for row in rows], batch_first=True
+        )
         chances = torch.zeros(*tokens.shape, 10)
         for i, row in enumerate(rows):
             for place, of in row.digits.items():
@@ -70,15 +74,20 @@ class Batch:
         places = weights.nonzero().squeeze(1)
         weights, chances = weights[places], chances[places]
         drawn = chances.sum(1).nonzero().squeeze(1)
-        return cls(tokens, places, weights / weights.sum(), drawn, chances[drawn], sum(map(len, rows)))
+        return cls(
+            tokens, places, weights / weights.sum(), drawn, chances[drawn], sum(map(len, rows))
+        )
 
     def on(self, device: torch.device) -> "Batch":
         tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
-        return replace(self, **{name: value.to(device, non_blocking=True) for name, value in tensors.items()})
+        return replace(
+            self, **{name: value.to(device, non_blocking=True) for name, value in tensors.items()}
+        )
 
 
 def cut(rows: Iterable[Tokens], tokens: int) -> list[list[Tokens]]:
-    """Cut `rows` into batches of similar length, longest first. A batch is one row, or up to `tokens` padded tokens."""
+    """Cut `rows` into batches of similar length, longest first. A batch is one row, or up to
+    `tokens` padded tokens."""
     left = sorted(rows, key=len, reverse=True)
     batches = []
     while left:
@@ -89,8 +98,9 @@ def cut(rows: Iterable[Tokens], tokens: int) -> list[list[Tokens]]:
 
 
 def loss(model: Qwen3, batch: Batch, digits: Tensor | None) -> Tensor:
-    """Return the weighted mean cross-entropy of the trained tokens. The target of a drawn digit is the distribution
-    from which it was drawn, because one draw is noisy. `digits`: the tokens of 0 to 9, or None without drawn digits."""
+    """Return the weighted mean cross-entropy of the trained tokens. The target of a drawn digit is
+    the distribution from which it was drawn, because one draw is noisy. `digits`: the tokens of 0
+    to 9, or None without drawn digits."""
     with torch.autocast(batch.tokens.device.type, torch.bfloat16, enabled=batch.tokens.is_cuda):
         logits = model.logits(model.hidden(batch.tokens[:, :-1]).flatten(0, 1)[batch.places])
     scores = logits.float().log_softmax(-1)
@@ -130,9 +140,12 @@ def train(
     return step
 
 
-def finetune(options: Options, folder: Path, orders: Passes, out: Path) -> tuple[dict[str, Any], Losses]:
-    """Train the model in `folder` on the passes `orders`. Write `out`/model.gguf in float32, and the weights in
-    `folder` anew. Return the device, the peak memory and the packages' versions, and the losses."""
+def finetune(
+    options: Options, folder: Path, orders: Passes, out: Path
+) -> tuple[dict[str, Any], Losses]:
+    """Train the model in `folder` on the passes `orders`. Write `out`/model.gguf in float32, and
+    the weights in `folder` anew. Return the device, the peak memory and the packages' versions, and
+    the losses."""
     torch.set_num_threads(THREADS)
     torch.manual_seed(options.seed)
     model, _ = started_from(folder / WEIGHTS)
@@ -142,9 +155,15 @@ def finetune(options: Options, folder: Path, orders: Passes, out: Path) -> tuple
             pool = cut(order[begin : begin + POOL], BATCH)
             batches += rng.sample(pool, len(pool))  # no batch contains a row twice
     progress = Progress(len(batches))
-    schedule = Schedule.of_finetuning(sum(len(row) for batch in batches for row in batch), options.rate / ADAM_RATE)
+    schedule = Schedule.of_finetuning(
+        sum(len(row) for batch in batches for row in batch), options.rate / ADAM_RATE
+    )
     train(model, map(Batch.of, batches), schedule, progress.step, torch.device("cpu"))
     (folder / WEIGHTS).write_bytes(save(model.state_dict()))
     to_gguf.convert(folder, out / "model.gguf", "f32")
-    about = {"device": f"cpu, {THREADS} thread", "peak_memory": peak_memory(), "versions": {"torch": version("torch")}}
+    about = {
+        "device": f"cpu, {THREADS} thread",
+        "peak_memory": peak_memory(),
+        "versions": {"torch": version("torch")},
+    }
     return about, progress.losses

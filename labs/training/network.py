@@ -1,4 +1,5 @@
-"""Define the embedded model's network: a small Qwen3 in plain PyTorch, with Hugging Face's parameter names."""
+"""Define the embedded model's network: a small Qwen3 in plain PyTorch, with Hugging Face's
+parameter names."""
 
 import torch
 import torch.nn.functional as F
@@ -8,7 +9,19 @@ from torch.optim.adamw import adamw
 from labs.training.architectures import Sizes
 
 # The embedded model's sizes (scripts/embedded/train.py)
-EMBEDDED = Sizes(3, 128, 4, 2, 32, intermediate=512, vocab=900, tied=True, context=2048, eps=1e-6, rope_base=10_000.0)
+EMBEDDED = Sizes(
+    3,
+    128,
+    4,
+    2,
+    32,
+    intermediate=512,
+    vocab=900,
+    tied=True,
+    context=2048,
+    eps=1e-6,
+    rope_base=10_000.0,
+)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -17,7 +30,8 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 class RMSNorm(nn.RMSNorm):
-    """RMSNorm that computes in the dtype of its input. Under autocast, its weight has another dtype."""
+    """RMSNorm that computes in the dtype of its input. Under autocast, its weight has another
+    dtype."""
 
     def forward(self, x: Tensor) -> Tensor:
         return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
@@ -87,18 +101,24 @@ class Qwen3(nn.Module):
         self.shape = shape
         self.model = Decoder(shape)
         steps = torch.arange(0, shape.head_dim, 2, dtype=torch.float32) / shape.head_dim
-        angles = torch.outer(torch.arange(shape.context, dtype=torch.float32), shape.rope_base**-steps)
+        angles = torch.outer(
+            torch.arange(shape.context, dtype=torch.float32), shape.rope_base**-steps
+        )
         angles = torch.cat((angles, angles), dim=-1)  # (context, head_dim), with two equal halves
         self.register_buffer("cos", angles.cos(), persistent=False)
         self.register_buffer("sin", angles.sin(), persistent=False)
         for name, weight in self.named_parameters():
             if weight.ndim == 2:
-                # Small outputs of the residual branches, so that the residual stream does not grow with depth
+                # Small outputs of the residual branches, so that the residual stream does not grow
+                # with depth
                 branch_end = name.endswith(("o_proj.weight", "down_proj.weight"))
-                nn.init.normal_(weight, std=0.02 / (2 * shape.layers) ** 0.5 if branch_end else 0.02)
+                nn.init.normal_(
+                    weight, std=0.02 / (2 * shape.layers) ** 0.5 if branch_end else 0.02
+                )
 
     def hidden(self, tokens: Tensor) -> Tensor:
-        """Return the final hidden states, of shape (batch, length, dim), for `tokens` of shape (batch, length)."""
+        """Return the final hidden states, of shape (batch, length, dim), for `tokens` of shape
+        (batch, length)."""
         length = tokens.shape[1]
         x = self.model.embed_tokens(tokens)
         for block in self.model.layers:
@@ -110,7 +130,8 @@ class Qwen3(nn.Module):
 
 
 def orthogonalised(matrices: Tensor) -> Tensor:
-    """Approximate the nearest semi-orthogonal matrices, of shape (count, rows, columns), by Newton-Schulz iteration."""
+    """Approximate the nearest semi-orthogonal matrices, of shape (count, rows, columns), by
+    Newton-Schulz iteration."""
     a, b, c = 3.4445, -4.7750, 2.0315
     tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.mT if tall else matrices
@@ -124,14 +145,18 @@ def orthogonalised(matrices: Tensor) -> Tensor:
 
 
 class Muon:
-    """The optimizer Muon, orthogonalised momentum for matrices: https://kellerjordan.github.io/posts/muon/ ."""
+    """The optimizer Muon, orthogonalised momentum for matrices:
+    https://kellerjordan.github.io/posts/muon/ ."""
 
     def __init__(self, weights: list[Tensor], momentum: float = 0.95) -> None:
         alike: dict[torch.Size, list[Tensor]] = {}  # matrices of equal shape are updated together
         for weight in weights:
             alike.setdefault(weight.shape, []).append(weight)
         self.momentum = momentum
-        self.groups = [(group, torch.stack([weight.detach() for weight in group]).zero_()) for group in alike.values()]
+        self.groups = [
+            (group, torch.stack([weight.detach() for weight in group]).zero_())
+            for group in alike.values()
+        ]
 
     @torch.no_grad()
     def step(self, rate: float) -> None:
@@ -145,14 +170,32 @@ class Muon:
 
 
 class AdamW:
-    """The optimizer AdamW. torch.optim.AdamW would first import torch's compiler, which takes a second."""
+    """The optimizer AdamW. torch.optim.AdamW would first import torch's compiler, which takes a
+    second."""
 
-    def __init__(self, weights: list[Tensor], betas: tuple[float, float] = (0.9, 0.999), decay: float = 0.0) -> None:
+    def __init__(
+        self, weights: list[Tensor], betas: tuple[float, float] = (0.9, 0.999), decay: float = 0.0
+    ) -> None:
         self.weights, self.steps = weights, [torch.zeros(()) for _ in weights]
-        self.averages, self.squares = ([torch.zeros_like(weight) for weight in weights] for _ in betas)
+        self.averages, self.squares = (
+            [torch.zeros_like(weight) for weight in weights] for _ in betas
+        )
         self.settings = {"beta1": betas[0], "beta2": betas[1], "weight_decay": decay, "eps": 1e-8}
 
     @torch.no_grad()
     def step(self, rate: float) -> None:
-        grads, unused = [weight.grad for weight in self.weights], {"amsgrad": False, "maximize": False}
-        adamw(self.weights, grads, self.averages, self.squares, [], self.steps, lr=rate, **unused, **self.settings)
+        grads, unused = (
+            [weight.grad for weight in self.weights],
+            {"amsgrad": False, "maximize": False},
+        )
+        adamw(
+            self.weights,
+            grads,
+            self.averages,
+            self.squares,
+            [],
+            self.steps,
+            lr=rate,
+            **unused,
+            **self.settings,
+        )

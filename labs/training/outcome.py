@@ -34,7 +34,8 @@ class Options:
 
 @dataclass(frozen=True)
 class Schedule:
-    """A schedule of learning rates: a cosine from `rate_from` to `rate_to`, multiplied by a linear warm-up."""
+    """A schedule of learning rates: a cosine from `rate_from` to `rate_to`, multiplied by a linear
+    warm-up."""
 
     tokens: int  # in the whole training, without padding
     rate_from: float  # as a share of the optimizers' peak rates
@@ -43,11 +44,13 @@ class Schedule:
 
     @classmethod
     def of_finetuning(cls, tokens: int, peak: float) -> "Schedule":
-        """Return a schedule that warms up over a tenth of the tokens and decays to 0. `peak` is its `rate_from`."""
+        """Return a schedule that warms up over a tenth of the tokens and decays to 0. `peak` is its
+        `rate_from`."""
         return cls(tokens, peak, 0.0, math.ceil(WARM_UP * tokens))
 
     def scale(self, seen: int, size: int) -> float:
-        """Return the factor to multiply the peak rates by, for a batch of `size` tokens after `seen` tokens."""
+        """Return the factor to multiply the peak rates by, for a batch of `size` tokens after
+        `seen` tokens."""
         cosine = (1 + math.cos(math.pi * seen / self.tokens)) / 2
         scale = self.rate_to + (self.rate_from - self.rate_to) * cosine
         return scale * min(1.0, (seen + size) / self.warm_up)
@@ -64,7 +67,8 @@ def peak_memory() -> int:
 
 @dataclass
 class Progress:
-    """The progress of a training with so many `steps`. It stores their losses, and prints a line every few seconds."""
+    """The progress of a training with so many `steps`. It stores their losses, and prints a line
+    every few seconds."""
 
     steps: int
     losses: Losses = field(default_factory=list)
@@ -72,13 +76,20 @@ class Progress:
     _printed: float = 0.0
 
     def step(self, step: int, seen: int, value: SupportsFloat) -> None:
-        """Record the loss `value` of a step, after `seen` tokens in all. Raises UserError if the loss is not finite."""
+        """Record the loss `value` of a step, after `seen` tokens in all. Raises UserError if the
+        loss is not finite."""
         if not math.isfinite(loss := float(value)):
-            raise UserError(f"the training diverged: loss {loss} at step {step:,}. Lower RATE (--rate), or change SEED")
+            raise UserError(
+                f"the training diverged: loss {loss} at step {step:,}. Lower RATE (--rate), or "
+                "change SEED"
+            )
         self.losses.append((seen, loss))
         now = time.monotonic()
         if now - self._printed < TELL_SECONDS and step < self.steps:
             return
         self._printed = now
         left = (self.steps - step) * (now - self._began) / step
-        print(f"{LINE}step {step:,} of {self.steps:,}, loss {loss:.3f}, {left:,.0f} s left", flush=True)
+        print(
+            f"{LINE}step {step:,} of {self.steps:,}, loss {loss:.3f}, {left:,.0f} s left",
+            flush=True,
+        )

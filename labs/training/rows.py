@@ -1,4 +1,5 @@
-"""Read the rows to train on (JSON lines with Alpaca's columns), and choose their number and order. Needs no torch."""
+"""Read the rows to train on (JSON lines with Alpaca's columns), and choose their number and order.
+Needs no torch."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -15,8 +16,8 @@ FORM = 'A row is a line such as {"instruction": "â€¦", "input": "", "output": "â
 
 
 class Line(Struct):
-    """A row in Alpaca's shape: a user's turn (`prompt`) and the assistant's turn (`output`). A reply with thinking
-    contains </think>. A `system` message may precede them."""
+    """A row in Alpaca's shape: a user's turn (`prompt`) and the assistant's turn (`output`). A
+    reply with thinking contains </think>. A `system` message may precede them."""
 
     instruction: Filled
     output: Filled
@@ -29,28 +30,33 @@ class Line(Struct):
 
 
 def lines(path: Path) -> Iterator[tuple[int, str, Any]]:
-    """Yield the number, the text and the JSON value of each line that is not blank. Raises UserError."""
+    """Yield the number, the text and the JSON value of each line that is not blank. Raises
+    UserError."""
     for number, line in enumerate(read_lines(path, "the data", FORM), 1):
         if line.strip():
             yield number, line.strip(), parse_json(line, f"{path}, line {number}", FORM)
 
 
 def read(path: Path) -> list[Line]:
-    """Read the rows in `path`. Raises UserError if there is no row, or, with the line number, if a row is invalid."""
+    """Read the rows in `path`. Raises UserError if there is no row, or, with the line number, if a
+    row is invalid."""
     rows = []
     for number, _, found in lines(path):
         where = f"{path}, line {number}"
         rows.append(row := fitted(found, Line, f"{where} is not a row", FORM))
         if any(storable(text) != text for text in (row.prompt, row.output, row.system)):
-            raise UserError(f"{where} contains a lone surrogate (\\ud800 to \\udfff). Remove this character")
+            raise UserError(
+                f"{where} contains a lone surrogate (\\ud800 to \\udfff). Remove this character"
+            )
     if not rows:
         raise UserError(f"{path} contains no rows. {FORM}")
     return rows
 
 
 def passes(lengths: Sequence[int], epochs: float, tokens: int | None, seed: int) -> list[list[int]]:
-    """Return the indices of the rows to train on, pass by pass, each pass in random order. `lengths` has the tokens of
-    each row. `epochs` is the number of passes (the last may be partial). If `tokens` is set, it replaces `epochs`."""
+    """Return the indices of the rows to train on, pass by pass, each pass in random order.
+    `lengths` has the tokens of each row. `epochs` is the number of passes (the last may be
+    partial). If `tokens` is set, it replaces `epochs`."""
     rng, count = random.Random(seed), len(lengths)
     left = tokens if tokens is not None else int(epochs) * count + round(epochs % 1 * count) or 1
     orders: list[list[int]] = []

@@ -1,5 +1,6 @@
-"""Serve trained weights until the next training. A server and a training may not fit into one GPU, so a run that trains
-starts its own servers. Without a GPU, or for a GGUF file, the server is llama.cpp. Otherwise it is SGLang or vLLM."""
+"""Serve trained weights until the next training. A server and a training may not fit into one GPU,
+so a run that trains starts its own servers. Without a GPU, or for a GGUF file, the server is
+llama.cpp. Otherwise it is SGLang or vLLM."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -20,7 +21,8 @@ class Weights:
     """The weights of a model: a .gguf file, or a folder in Hugging Face's layout."""
 
     path: Path
-    name: str = ""  # for a GGUF file: the model's name, or "" for a name from the embedded model's card
+    # for a GGUF file: the model's name, or "" for a name from the embedded model's card
+    name: str = ""
     about: str = ""  # a note about a model with a `name`
 
     @property
@@ -34,17 +36,19 @@ class Weights:
 
 
 def check_is_here() -> None:
-    """Raise UserError if BASE_URL or MODEL's card names a server, because a server's weights can't be changed."""
+    """Raise UserError if BASE_URL or MODEL's card names a server, because a server's weights can't
+    be changed."""
     if url := environment.base_url():
         raise UserError(
-            f"this run trains its model, and can't change the weights of the server at {url}. Unset BASE_URL, and set "
-            "MODEL to a folder on this machine"
+            f"this run trains its model, and can't change the weights of the server at {url}. "
+            "Unset BASE_URL, and set MODEL to a folder on this machine"
         )
 
 
 def first() -> Weights:
-    """Return the weights to start from: MODEL, or else QED-Nano (with a GPU or another ENGINE), or else the embedded
-    model, which ENGINE=embedded selects. Raises UserError if a server is named, or MODEL is not on this machine."""
+    """Return the weights to start from: MODEL, or else QED-Nano (with a GPU or another ENGINE), or
+    else the embedded model, which ENGINE=embedded selects. Raises UserError if a server is named,
+    or MODEL is not on this machine."""
     environment.check()
     named, engine = environment.model(), environment.engine()
     check_is_here()
@@ -55,13 +59,16 @@ def first() -> Weights:
         return Weights(_converted(llamacpp.gguf_file(named)))
     if named.endswith(".gguf"):
         if not Path(named).is_file():
-            raise UserError(f"MODEL={named} does not exist. Set MODEL to a .gguf file or to a model's folder")
+            raise UserError(
+                f"MODEL={named} does not exist. Set MODEL to a .gguf file or to a model's folder"
+            )
         return Weights(Path(named).resolve())
     return Weights(weights.Model.at(named).folder)
 
 
 def _converted(gguf: Path) -> Path:
-    """Convert a card's GGUF file to Hugging Face's layout, in a folder next to the file. Raises UserError."""
+    """Convert a card's GGUF file to Hugging Face's layout, in a folder next to the file. Raises
+    UserError."""
     from labs.training import to_hf  # slow to import
 
     folder = gguf.with_suffix("")
@@ -76,38 +83,50 @@ def is_on_gpu(model: Weights) -> bool:
 
 
 def check(model: Weights) -> None:
-    """Raise UserError if `model` can't be served here. Without a GPU, a folder must be convertible to GGUF. With a GPU,
-    the engine must support the folder, and the port must be free."""
+    """Raise UserError if `model` can't be served here. Without a GPU, a folder must be convertible
+    to GGUF. With a GPU, the engine must support the folder, and the port must be free."""
     if model.is_gguf:
         return  # llama.cpp uses any free port
     if not gpus.count():
         from labs.training import to_gguf  # slow to import
 
-        remedy = "Without a GPU, a run converts its model to GGUF for llama.cpp. Use a GPU, or another model"
+        remedy = (
+            "Without a GPU, a run converts its model to GGUF for llama.cpp. Use a GPU, or another "
+            "model"
+        )
         to_gguf.check(model.path, remedy)
         return
     start.gpu_engine().check_model(model.path)
     if start.is_taken():
         raise UserError(
-            f"a program already uses port {environment.hosting().PORT}, and perhaps the GPU. Stop it, because a run "
-            "that trains starts its own server"
+            f"a program already uses port {environment.hosting().PORT}, and perhaps the GPU. Stop "
+            "it, because a run that trains starts its own server"
         )
 
 
 @contextmanager
 def served(model: Weights, need: Need, folder: Path) -> Iterator[Server]:
-    """Serve `model` until the block ends. `need` describes the requests. The log and the converted GGUF file are
-    written to `folder`. Raises UserError if the server does not start."""
+    """Serve `model` until the block ends. `need` describes the requests. The log and the converted
+    GGUF file are written to `folder`. Raises UserError if the server does not start."""
     why = "a run that trains serves its own weights"
     if model.is_gguf:
-        card = replace(embedded_card(), model=model.name, about=model.about, note=model.about) if model.name else None
-        with start.embedded(why=why, engines=EMBEDDED_ENGINES, card=card, gguf=model.path) as server:
+        card = (
+            replace(embedded_card(), model=model.name, about=model.about, note=model.about)
+            if model.name
+            else None
+        )
+        with start.embedded(
+            why=why, engines=EMBEDDED_ENGINES, card=card, gguf=model.path
+        ) as server:
             yield server
     elif is_on_gpu(model):
         engine = start.gpu_engine(need.embeds)
         start.set_up(engine)
         log = folder / f"{engine.kind}.log"
-        with environment.setting(MODEL=str(model.path)), start.launched(engine, need, why, log) as server:
+        with (
+            environment.setting(MODEL=str(model.path)),
+            start.launched(engine, need, why, log) as server,
+        ):
             yield server
     else:
         with start.on_llamacpp(converted(model, folder), need, why=why) as server:
@@ -115,7 +134,8 @@ def served(model: Weights, need: Need, folder: Path) -> Iterator[Server]:
 
 
 def converted(model: Weights, folder: Path) -> Path:
-    """Return the path of `model` as a 16-bit GGUF file in `folder`. Converts a new model and deletes earlier files."""
+    """Return the path of `model` as a 16-bit GGUF file in `folder`. Converts a new model and
+    deletes earlier files."""
     from labs.training import to_gguf  # slow to import
 
     path = folder / f"served-{model.digest[:12]}.gguf"
@@ -127,9 +147,12 @@ def converted(model: Weights, folder: Path) -> Path:
 
 
 def embedding(model: Weights, folder: Path) -> AbstractContextManager[Server]:
-    """Serve a model's embeddings, by SGLang on the GPU or by llama.cpp on the CPU. Raises UserError.
-    The log and converted weights are written to `folder`. A text on llama.cpp may have up to 2,048 tokens."""
+    """Serve a model's embeddings, by SGLang on the GPU or by llama.cpp on the CPU. Raises
+    UserError. The log and converted weights are written to `folder`. A text on llama.cpp may have
+    up to 2,048 tokens."""
     need = Need(k=0, max_tokens=0, answer_tokens=0, embeds=True)
     if is_on_gpu(model):
         return served(model, need, folder)
-    return start.on_llamacpp(model.path if model.is_gguf else converted(model, folder), need, why="it embeds")
+    return start.on_llamacpp(
+        model.path if model.is_gguf else converted(model, folder), need, why="it embeds"
+    )

@@ -1,5 +1,6 @@
-"""Fine-tune a model in Hugging Face's layout with trl's SFTTrainer. Train all weights, or only peft's LoRA matrices.
-A GPU computes in bf16, a CPU in float32. On a CPU, equal data, seed and start give equal weights. Imports torch."""
+"""Fine-tune a model in Hugging Face's layout with trl's SFTTrainer. Train all weights, or only
+peft's LoRA matrices. A GPU computes in bf16, a CPU in float32. On a CPU, equal data, seed and start
+give equal weights. Imports torch."""
 
 import gc
 import json
@@ -34,18 +35,34 @@ from labs.training.starts import ADAPTER, STEP_ROWS, rows_at_once
 
 ALPHA = 2  # lora_alpha is ALPHA times the rank, so LoRA's update is scaled by ALPHA
 CLIP = 1.0  # maximum norm of the gradient
-# Files to copy to the new model. Others may be wrong for its weights, such as FETCHED.json or adapter_config.json.
+# Files to copy to the new model. Others may be wrong for its weights, such as FETCHED.json or
+# adapter_config.json.
 COPIED = (
-    *("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
-    *("vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json", "model.safetensors.index.json"),
+    *(
+        "config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+        "added_tokens.json",
+    ),
+    *(
+        "vocab.json",
+        "merges.txt",
+        "chat_template.jinja",
+        "chat_template.json",
+        "model.safetensors.index.json",
+    ),
 )
 SEEDS = 2**32  # numpy accepts seeds below this
 IGNORED = -100  # the label of a token without loss
 
 
-def finetune(options: Options, folder: Path, orders: Passes, out: Path) -> tuple[dict[str, Any], Losses]:
-    """Train the model in `folder` on the passes `orders`. Write `out`/model and, for LoRA, `out`/adapter.
-    Return the device, the peak memory and the packages' versions, and the losses. Raises UserError."""
+def finetune(
+    options: Options, folder: Path, orders: Passes, out: Path
+) -> tuple[dict[str, Any], Losses]:
+    """Train the model in `folder` on the passes `orders`. Write `out`/model and, for LoRA,
+    `out`/adapter. Return the device, the peak memory and the packages' versions, and the losses.
+    Raises UserError."""
     warnings.filterwarnings("ignore", category=FutureWarning)  # trl's warnings about transformers
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
@@ -57,35 +74,55 @@ def finetune(options: Options, folder: Path, orders: Passes, out: Path) -> tuple
         torch.use_deterministic_algorithms(True)
     transformers.set_seed(options.seed % SEEDS)
     drawn = list(chain.from_iterable(orders))
-    steps = [sorted(drawn[i : i + STEP_ROWS], key=len, reverse=True) for i in range(0, len(drawn), STEP_ROWS)]
+    steps = [
+        sorted(drawn[i : i + STEP_ROWS], key=len, reverse=True)
+        for i in range(0, len(drawn), STEP_ROWS)
+    ]
     tokens = [sum(map(len, step)) for step in steps]
     progress = Progress(len(steps))
     try:
         model = _model(folder, options, device)
-        _train(model, folder, [text for step in steps for text in step], options, device, Steps(progress, tokens))
+        _train(
+            model,
+            folder,
+            [text for step in steps for text in step],
+            options,
+            device,
+            Steps(progress, tokens),
+        )
         gc.collect()  # the trainer has a reference cycle, which would keep the optimizer in memory
         peak = torch.cuda.max_memory_allocated() if device == "cuda" else peak_memory()
         if options.lora_rank:
             lora = model.peft_config["default"]
             lora.target_modules = sorted(lora.target_modules)  # a set has a random order
             lora.save_pretrained(str(out / "adapter"))
-            save_file(get_peft_model_state_dict(model), out / "adapter" / ADAPTER, metadata={"format": "pt"})
+            save_file(
+                get_peft_model_state_dict(model),
+                out / "adapter" / ADAPTER,
+                metadata={"format": "pt"},
+            )
             model = model.merge_and_unload()
         _write_model(folder, model.state_dict(), drawn[0].tokens[-1], out / "model")
     except torch.OutOfMemoryError:
         raise UserError(
-            f"the GPU has too little memory for rows of up to {max(map(len, drawn)):,} tokens. Use shorter rows (lower "
-            "MAX_TOKENS), LoRA of a low rank, or end other programs on the GPU (nvidia-smi lists them)"
+            f"the GPU has too little memory for rows of up to {max(map(len, drawn)):,} tokens. Use "
+            "shorter rows (lower MAX_TOKENS), LoRA of a low rank, or end other programs on the "
+            "GPU (nvidia-smi lists them)"
         ) from None
     except SafetensorError as error:  # also raised for a full disk
         raise OSError(str(error)) from None
-    kind = f"{torch.cuda.get_device_name()}, bf16" if device == "cuda" else f"cpu, {torch.get_num_threads()} threads"
+    kind = (
+        f"{torch.cuda.get_device_name()}, bf16"
+        if device == "cuda"
+        else f"cpu, {torch.get_num_threads()} threads"
+    )
     versions = {name: version(name) for name in ("torch", "transformers", "peft", "trl")}
     return {"device": kind, "peak_memory": peak, "versions": versions}, progress.losses
 
 
 def _model(folder: Path, options: Options, device: str) -> Any:
-    """Load the model to train. For LoRA, add new matrices, or load the matrices of `options.adapter`."""
+    """Load the model to train. For LoRA, add new matrices, or load the matrices of
+    `options.adapter`."""
     # If all weights are trained, they are float32, because bf16 would round small steps away.
     dtype = torch.bfloat16 if device == "cuda" and options.lora_rank else torch.float32
     model = AutoModelForCausalLM.from_pretrained(
@@ -98,7 +135,9 @@ def _model(folder: Path, options: Options, device: str) -> Any:
     )
     if not (rank := options.lora_rank):
         return model
-    config = LoraConfig(r=rank, lora_alpha=ALPHA * rank, target_modules="all-linear", task_type="CAUSAL_LM")
+    config = LoraConfig(
+        r=rank, lora_alpha=ALPHA * rank, target_modules="all-linear", task_type="CAUSAL_LM"
+    )
     model = get_peft_model(model, config)
     if options.adapter:
         set_peft_model_state_dict(model, load_file(options.adapter / ADAPTER))
@@ -111,13 +150,17 @@ class Steps(TrainerCallback):
     def __init__(self, progress: Progress, tokens: Sequence[int]) -> None:
         self.progress, self.tokens, self.seen = progress, tokens, 0
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any], **_: Any) -> None:
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: Mapping[str, Any], **_: Any
+    ) -> None:
         if "loss" in logs:
             self.seen += self.tokens[state.global_step - 1]
             self.progress.step(state.global_step, self.seen, logs["loss"])
 
 
-def _train(model: Any, folder: Path, rows: Sequence[Tokens], options: Options, device: str, steps: Steps) -> None:
+def _train(
+    model: Any, folder: Path, rows: Sequence[Tokens], options: Options, device: str, steps: Steps
+) -> None:
     """Train on `rows`, in the given order. `folder` contains the model's tokenizer."""
     at_once = rows_at_once(max(map(len, rows)), device)
     data = datasets.Dataset.from_dict(
@@ -129,7 +172,8 @@ def _train(model: Any, folder: Path, rows: Sequence[Tokens], options: Options, d
     with TemporaryDirectory() as unused:  # the trainer needs a folder, but saves nothing
         config = SFTConfig(
             output_dir=unused,
-            dataset_kwargs={"skip_prepare_dataset": True},  # the rows are already tokens, in training order
+            # the rows are already tokens, in training order
+            dataset_kwargs={"skip_prepare_dataset": True},
             train_sampling_strategy="sequential",
             max_length=None,
             num_train_epochs=1,
@@ -148,28 +192,39 @@ def _train(model: Any, folder: Path, rows: Sequence[Tokens], options: Options, d
             disable_tqdm=True,
         )
         end = Chat.of(folder).end
-        reader = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), eos_token=end, pad_token=end)
+        reader = PreTrainedTokenizerFast(
+            tokenizer_file=str(folder / "tokenizer.json"), eos_token=end, pad_token=end
+        )
         optimizers = _optimizer(model, options.rate, steps.tokens)
         trainer = SFTTrainer(
-            model, config, train_dataset=data, processing_class=reader, callbacks=[steps], optimizers=optimizers
+            model,
+            config,
+            train_dataset=data,
+            processing_class=reader,
+            callbacks=[steps],
+            optimizers=optimizers,
         )
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train()
 
 
 def _optimizer(model: Any, rate: float, tokens: Sequence[int]) -> tuple[Any, Any]:
-    """Return AdamW and its learning-rate schedule. `tokens` has the number of tokens of each step."""
+    """Return AdamW and its learning-rate schedule. `tokens` has the number of tokens of each
+    step."""
     trained = [weight for weight in model.parameters() if weight.requires_grad]
-    # Fused on a GPU. Otherwise a step needs a copy of all weights, and training QED-Nano would not fit into 80 GB.
+    # Fused on a GPU. Otherwise a step needs a copy of all weights, and training QED-Nano would not
+    # fit into 80 GB.
     optimizer = torch.optim.AdamW(trained, rate, weight_decay=0.0, fused=trained[0].is_cuda)
     schedule, before = Schedule.of_finetuning(sum(tokens), 1.0), list(accumulate(tokens, initial=0))
     scales = [schedule.scale(seen, size) for seen, size in zip(before, tokens, strict=False)]
-    return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: scales[min(step, len(scales) - 1)])
+    return optimizer, torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: scales[min(step, len(scales) - 1)]
+    )
 
 
 def _write_model(start: Path, weights: Mapping[str, Tensor], end: int, folder: Path) -> None:
-    """Write the trained `weights` to `folder`, with the file names and tensor types of `start`. Add `end`, the id of
-    the end token, to generation_config.json."""
+    """Write the trained `weights` to `folder`, with the file names and tensor types of `start`. Add
+    `end`, the id of the end token, to generation_config.json."""
     folder.mkdir()
     for name in COPIED:
         if (start / name).is_file():
@@ -177,7 +232,9 @@ def _write_model(start: Path, weights: Mapping[str, Tensor], end: int, folder: P
     path = start / "generation_config.json"
     config = read_object(path) if path.is_file() else {}
     known = config.get("eos_token_id", [])
-    config["eos_token_id"] = list(dict.fromkeys([end, *(known if isinstance(known, list) else [known])]))
+    config["eos_token_id"] = list(
+        dict.fromkeys([end, *(known if isinstance(known, list) else [known])])
+    )
     (folder / path.name).write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
     for file in sorted(start.glob("*.safetensors")):
         new = {}

@@ -1,5 +1,6 @@
-"""Convert a Qwen3, Qwen2 or Llama model from Hugging Face's layout to GGUF: bash scripts/to_gguf.sh FOLDER OUT.gguf.
-llama.cpp's own converter needs torch, and no package contains it. This converter loads one tensor at a time."""
+"""Convert a Qwen3, Qwen2 or Llama model from Hugging Face's layout to GGUF: bash scripts/to_gguf.sh
+FOLDER OUT.gguf. llama.cpp's own converter needs torch, and no package contains it. This converter
+loads one tensor at a time."""
 
 import logging
 import math
@@ -23,8 +24,8 @@ INSTEAD = "Convert the model with llama.cpp's convert_hf_to_gguf.py"
 
 
 def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
-    """Write the model in `folder` to the file `out`, or nothing on an error. Matrices get type `type`, if it fits (see
-    _kind), and vectors float32. Raises UserError."""
+    """Write the model in `folder` to the file `out`, or nothing on an error. Matrices get type
+    `type`, if it fits (see _kind), and vectors float32. Raises UserError."""
     architecture = check(folder, INSTEAD)
     if out.suffix != ".gguf":
         raise UserError(f"the name {out} must end in .gguf")
@@ -44,15 +45,21 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
         writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
         _add_tokenizer(writer, folder, shape.vocab)
     except (LookupError, TypeError, AttributeError, ValueError) as error:
-        raise UserError(f"the tokenizer in {folder} is damaged ({error!r}). Fetch it again") from None
+        raise UserError(
+            f"the tokenizer in {folder} is damaged ({error!r}). Fetch it again"
+        ) from None
     names = layout.gguf_names(tensors, shape.layers, architecture)
     for name, tensor in tensors.items():
-        writer.add_tensor_info(names[name], tensor.shape, np.dtype(np.float32), sizes[name], raw_dtype=kinds[name])
+        writer.add_tensor_info(
+            names[name], tensor.shape, np.dtype(np.float32), sizes[name], raw_dtype=kinds[name]
+        )
     with whole(out, "the file", sum(sizes.values())) as beside:
         writer.write_header_to_file(beside)
         writer.write_kv_data_to_file()
         writer.write_ti_data_to_file()
-        with tqdm(total=sum(sizes.values()), unit="B", unit_scale=True, desc=out.name, disable=None) as progress:
+        with tqdm(
+            total=sum(sizes.values()), unit="B", unit_scale=True, desc=out.name, disable=None
+        ) as progress:
             for name, tensor in tensors.items():
                 stored = np.asarray(tensor.mmap_bytes()).reshape(*tensor.shape[:-1], -1)
                 values = gguf.quants.dequantize(stored, gguf.GGMLQuantizationType[tensor.dtype])
@@ -63,45 +70,74 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
 
 
 def check(folder: Path, remedy: str) -> layout.Architecture:
-    """Return a model's architecture. Raises UserError, with `remedy`, if the model can't be converted."""
+    """Return a model's architecture. Raises UserError, with `remedy`, if the model can't be
+    converted."""
     config, path = layout.read_object(folder / "config.json"), folder / "tokenizer.json"
     architecture = layout.architecture_of(config, folder, remedy)
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if (kind := rope.get("rope_type", rope.get("type", "default"))) != "default":
         raise UserError(f"{folder / 'config.json'} sets {kind} scaling of positions. {remedy}")
     if layout.split_of(layout.read_object(path)) is None:
-        raise UserError(f"the pre-tokenizer in {path} is not {' or '.join(layout.SPLITS)}. {remedy}")
+        raise UserError(
+            f"the pre-tokenizer in {path} is not {' or '.join(layout.SPLITS)}. {remedy}"
+        )
     return architecture
 
 
 def read_tensors(folder: Path, wanted: Mapping[str, tuple[int, ...]]) -> dict[str, LocalTensor]:
-    """Return the tensors of all safetensors files in `folder`, in the order of `wanted`. Their values are not read yet.
-    Raises UserError if there is no file, a file is damaged, or names, shapes or types differ from `wanted` and READ."""
+    """Return the tensors of all safetensors files in `folder`, in the order of `wanted`. Their
+    values are not read yet. Raises UserError if there is no file, a file is damaged, or names,
+    shapes or types differ from `wanted` and READ."""
     found: dict[str, LocalTensor] = {}
     for file in sorted(folder.glob("*.safetensors")):
         try:
             tensors = SafetensorsLocal(file).tensors
-            end = max((t.data_range.offset + t.data_range.size for t in tensors.values()), default=0)
+            end = max(
+                (t.data_range.offset + t.data_range.size for t in tensors.values()), default=0
+            )
             if file.stat().st_size < end:
                 raise ValueError(f"it should have {end:,} bytes")
-        except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, MemoryError) as error:
-            raise UserError(f"{file} can't be read as safetensors ({error}). Fetch it again") from None
+        except (
+            OSError,
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            OverflowError,
+            MemoryError,
+        ) as error:
+            raise UserError(
+                f"{file} can't be read as safetensors ({error}). Fetch it again"
+            ) from None
         found |= tensors
     if not found:
-        raise UserError(f"{folder} has no safetensors files. Fetch such files, because pickled weights are never read")
+        raise UserError(
+            f"{folder} has no safetensors files. Fetch such files, because pickled weights are "
+            "never read"
+        )
     if "lm_head.weight" not in wanted:  # a tied model may repeat its embedding
         found.pop("lm_head.weight", None)
     found = {name: tensor for name, tensor in found.items() if not name.endswith(layout.UNUSED)}
     layout.check_tensors(folder, {name: tensor.shape for name, tensor in found.items()}, wanted)
     if odd := next((name for name, tensor in found.items() if tensor.dtype not in READ), None):
-        raise UserError(f"{odd} in {folder} has type {found[odd].dtype}, not {' or '.join(READ)}. Fetch a 16-bit model")
+        raise UserError(
+            f"{odd} in {folder} has type {found[odd].dtype}, not {' or '.join(READ)}. Fetch a "
+            "16-bit model"
+        )
     return {name: found[name] for name in wanted}
 
 
 def _kind(shape: tuple[int, ...], type: str) -> gguf.GGMLQuantizationType:
-    """Return the type of a written tensor: F32 for a vector, else `type`, or F16 if rows do not divide into blocks."""
-    kind = gguf.GGMLQuantizationType.F32 if len(shape) == 1 else gguf.GGMLQuantizationType[type.upper()]
-    return kind if shape[-1] % gguf.GGML_QUANT_SIZES[kind][0] == 0 else gguf.GGMLQuantizationType.F16
+    """Return the type of a written tensor: F32 for a vector, else `type`, or F16 if rows do not
+    divide into blocks."""
+    kind = (
+        gguf.GGMLQuantizationType.F32
+        if len(shape) == 1
+        else gguf.GGMLQuantizationType[type.upper()]
+    )
+    return (
+        kind if shape[-1] % gguf.GGML_QUANT_SIZES[kind][0] == 0 else gguf.GGMLQuantizationType.F16
+    )
 
 
 def add_sizes(writer: gguf.GGUFWriter, sizes: layout.Sizes) -> None:
@@ -120,7 +156,8 @@ def add_sizes(writer: gguf.GGUFWriter, sizes: layout.Sizes) -> None:
 
 
 def _add_tokenizer(writer: gguf.GGUFWriter, folder: Path, vocab: int) -> None:
-    """Add tokenizer.json's byte-level BPE, special tokens and the chat template. Raises UserError and ValueError."""
+    """Add tokenizer.json's byte-level BPE, special tokens and the chat template. Raises UserError
+    and ValueError."""
     tokenizer = layout.read_object(folder / "tokenizer.json")
     tokens = {i: token for token, i in tokenizer["model"]["vocab"].items()}
     added = {token["id"]: token for token in tokenizer.get("added_tokens", [])}
@@ -129,7 +166,10 @@ def _add_tokenizer(writer: gguf.GGUFWriter, folder: Path, vocab: int) -> None:
         raise ValueError(f"token {max(tokens)} is not below vocab_size {vocab}")
     special = gguf.SpecialVocab(folder, load_merges=True, n_vocab=vocab)
     if not (special.merges and special.chat_template and "eos" in special.special_token_ids):
-        raise UserError(f"{folder} lacks merges, an eos_token or a chat template. Is tokenizer_config.json missing?")
+        raise UserError(
+            f"{folder} lacks merges, an eos_token or a chat template. Is tokenizer_config.json "
+            "missing?"
+        )
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(layout.split_of(tokenizer) or "")
     writer.add_token_list([tokens.get(i, f"[PAD{i}]") for i in range(vocab)])
@@ -138,8 +178,9 @@ def _add_tokenizer(writer: gguf.GGUFWriter, folder: Path, vocab: int) -> None:
 
 
 def _token_type(known: bool, added: dict[str, Any] | None) -> gguf.TokenType:
-    """Return the type of a token. Replies show user-defined tokens such as <think>, but no control tokens.
-    An added token like <|…|> is always a control token, even if tokenizer.json does not mark it as special."""
+    """Return the type of a token. Replies show user-defined tokens such as <think>, but no control
+    tokens. An added token like <|…|> is always a control token, even if tokenizer.json does not
+    mark it as special."""
     if not known:
         return gguf.TokenType.UNUSED
     if added is None:
@@ -149,18 +190,25 @@ def _token_type(known: bool, added: dict[str, Any] | None) -> gguf.TokenType:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = Parser(prog="to_gguf.sh", description="Convert a Qwen3, Qwen2 or Llama model to GGUF for llama.cpp.")
-    parser.add_argument("folder", type=Path, help="the model's folder (config.json, *.safetensors, tokenizer.json)")
+    parser = Parser(
+        prog="to_gguf.sh",
+        description="Convert a Qwen3, Qwen2 or Llama model to GGUF for llama.cpp.",
+    )
+    parser.add_argument(
+        "folder", type=Path, help="the model's folder (config.json, *.safetensors, tokenizer.json)"
+    )
     parser.add_argument("out", type=Path, help="the .gguf file to write")
-    parser.add_argument("--type", choices=TYPES, default="q8_0", help="type of the matrices (default: q8_0)")
+    parser.add_argument(
+        "--type", choices=TYPES, default="q8_0", help="type of the matrices (default: q8_0)"
+    )
     signals.catch()
     logging.getLogger("gguf").setLevel(logging.ERROR)
     with command():
         args = parser.parse_args(argv)
         convert(args.folder, args.out, args.type)
         print(
-            f"{args.out}: {args.out.stat().st_size / 1e9:.1f} GB. Run: ENGINE=llamacpp MODEL={args.out} bash "
-            "scripts/run.sh 02_rsa_basic"
+            f"{args.out}: {args.out.stat().st_size / 1e9:.1f} GB. Run: ENGINE=llamacpp "
+            f"MODEL={args.out} bash scripts/run.sh 02_rsa_basic"
         )
 
 

@@ -1,5 +1,6 @@
-"""Convert a Qwen3, Qwen2 or Llama model from GGUF to Hugging Face's layout: bash scripts/to_hf.sh MODEL.gguf FOLDER.
-It loads one tensor at a time, without torch. All weights become float32, but quantized weights gain no precision."""
+"""Convert a Qwen3, Qwen2 or Llama model from GGUF to Hugging Face's layout: bash scripts/to_hf.sh
+MODEL.gguf FOLDER. It loads one tensor at a time, without torch. All weights become float32, but
+quantized weights gain no precision."""
 
 import json
 import math
@@ -21,50 +22,74 @@ from core.engines.gguf_header import Gguf
 from core.engines.shape import Shape
 from labs.training import architectures as layout
 
-INSTEAD = "Fetch the original model in Hugging Face's layout (config.json, *.safetensors, tokenizer.json)"
+INSTEAD = (
+    "Fetch the original model in Hugging Face's layout (config.json, *.safetensors, tokenizer.json)"
+)
 WEIGHTS = "model.safetensors"
-# Sampling defaults. Without them, transformers decodes greedily or samples only the 50 likeliest tokens.
+# Sampling defaults. Without them, transformers decodes greedily or samples only the 50 likeliest
+# tokens.
 SAMPLING = {"do_sample": True, "top_k": 0}
 
 
 def convert(path: Path, out: Path) -> None:
-    """Write the model of the GGUF file `path` to the folder `out`, or nothing on an error. Raises UserError."""
+    """Write the model of the GGUF file `path` to the folder `out`, or nothing on an error. Raises
+    UserError."""
     shape, reader = Gguf.read(path).shape, gguf.GGUFReader(path)
     about = {name: field.contents() for name, field in reader.fields.items()}
     tensors = {tensor.name: tensor for tensor in reader.tensors}
     named, architecture = next(
-        (named, each) for named, each in layout.ARCHITECTURES.items() if each.name == about[Keys.General.ARCHITECTURE]
+        (named, each)
+        for named, each in layout.ARCHITECTURES.items()
+        if each.name == about[Keys.General.ARCHITECTURE]
     )
     wanted = layout.tensor_shapes(shape, architecture)
     names = layout.gguf_names(wanted, shape.layers, architecture)
-    has = {name: tuple(int(size) for size in reversed(tensor.shape)) for name, tensor in tensors.items()}
+    has = {
+        name: tuple(int(size) for size in reversed(tensor.shape))
+        for name, tensor in tensors.items()
+    }
     layout.check_tensors(path, has, {names[name]: size for name, size in wanted.items()})
     try:
         config = _config(path, about, shape, named, architecture.name)
         files = {
             "config.json": config,
-            "generation_config.json": SAMPLING | {name: config[name] for name in ("eos_token_id", "pad_token_id")},
+            "generation_config.json": SAMPLING
+            | {name: config[name] for name in ("eos_token_id", "pad_token_id")},
             "tokenizer.json": _tokenizer(about),
             "tokenizer_config.json": _tokenizer_config(about, config),
         }
         template = about[Keys.Tokenizer.CHAT_TEMPLATE]
     except LookupError as error:
-        raise UserError(f"{path} lacks the field {error}. Fetch or convert the model again") from None
+        raise UserError(
+            f"{path} lacks the field {error}. Fetch or convert the model again"
+        ) from None
     with whole(out, "the model", 4 * sum(math.prod(size) for size in wanted.values())) as beside:
         beside.mkdir()
         for name, content in files.items():
             (beside / name).write_text(json.dumps(content, indent=1), encoding="utf-8")
         (beside / "chat_template.jinja").write_text(template, encoding="utf-8")
-        _write(beside / WEIGHTS, {name: tensors[names[name]] for name in wanted}, shape, architecture)
+        _write(
+            beside / WEIGHTS, {name: tensors[names[name]] for name in wanted}, shape, architecture
+        )
 
 
-def _config(path: Path, about: Mapping[str, Any], shape: Shape, named: str, architecture: str) -> dict[str, Any]:
-    """Build config.json. Raises UserError for an unsupported feature, and LookupError for a missing field."""
-    for key, known in ((Keys.Tokenizer.MODEL, ("gpt2",)), (Keys.Tokenizer.PRE, tuple(layout.SPLITS))):
+def _config(
+    path: Path, about: Mapping[str, Any], shape: Shape, named: str, architecture: str
+) -> dict[str, Any]:
+    """Build config.json. Raises UserError for an unsupported feature, and LookupError for a missing
+    field."""
+    for key, known in (
+        (Keys.Tokenizer.MODEL, ("gpt2",)),
+        (Keys.Tokenizer.PRE, tuple(layout.SPLITS)),
+    ):
         if about.get(key) not in known:
-            raise UserError(f"{path} has {key}={about.get(key)}, but must have {' or '.join(known)}. {INSTEAD}")
+            raise UserError(
+                f"{path} has {key}={about.get(key)}, but must have {' or '.join(known)}. {INSTEAD}"
+            )
     if (scaling := about.get(Keys.Rope.SCALING_TYPE.format(arch=architecture), "none")) != "none":
-        raise UserError(f"{path} sets {scaling} scaling of positions, which can't be converted. {INSTEAD}")
+        raise UserError(
+            f"{path} sets {scaling} scaling of positions, which can't be converted. {INSTEAD}"
+        )
     eos = about[Keys.Tokenizer.EOS_ID]
     sizes = layout.Sizes(
         **asdict(shape),
@@ -72,7 +97,12 @@ def _config(path: Path, about: Mapping[str, Any], shape: Shape, named: str, arch
         eps=about[Keys.Attention.LAYERNORM_RMS_EPS.format(arch=architecture)],
         rope_base=about[Keys.Rope.FREQ_BASE.format(arch=architecture)],
     )
-    config = {"architectures": [named], "model_type": architecture, **to_builtins(sizes), "dtype": "float32"}
+    config = {
+        "architectures": [named],
+        "model_type": architecture,
+        **to_builtins(sizes),
+        "dtype": "float32",
+    }
     return config | {"eos_token_id": eos, "pad_token_id": about.get(Keys.Tokenizer.PAD_ID, eos)}
 
 
@@ -111,8 +141,11 @@ def _tokenizer_config(about: Mapping[str, Any], config: Mapping[str, Any]) -> di
     }
 
 
-def _write(path: Path, tensors: Mapping[str, Any], shape: Shape, architecture: layout.Architecture) -> None:
-    """Write `tensors` as float32 to a safetensors file: the header's length, the header in JSON, and the values."""
+def _write(
+    path: Path, tensors: Mapping[str, Any], shape: Shape, architecture: layout.Architecture
+) -> None:
+    """Write `tensors` as float32 to a safetensors file: the header's length, the header in JSON,
+    and the values."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, tensor in tensors.items():
@@ -130,7 +163,10 @@ def _write(path: Path, tensors: Mapping[str, Any], shape: Shape, architecture: l
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = Parser(prog="to_hf.sh", description="Convert a Qwen3, Qwen2 or Llama model to Hugging Face's layout.")
+    parser = Parser(
+        prog="to_hf.sh",
+        description="Convert a Qwen3, Qwen2 or Llama model to Hugging Face's layout.",
+    )
     parser.add_argument("model", type=Path, help="a .gguf file")
     parser.add_argument("out", type=Path, help="the folder to write")
     signals.catch()
@@ -138,7 +174,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         args = parser.parse_args(argv)
         convert(args.model, args.out)
         size = (args.out / WEIGHTS).stat().st_size
-        print(f"{args.out}: {size / 1e6:,.1f} MB. Serve it: ENGINE=vllm MODEL={args.out} bash scripts/start_server.sh")
+        print(
+            f"{args.out}: {size / 1e6:,.1f} MB. Serve it: ENGINE=vllm MODEL={args.out} bash "
+            "scripts/start_server.sh"
+        )
 
 
 if __name__ == "__main__":

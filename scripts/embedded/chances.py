@@ -1,11 +1,13 @@
-"""Measure by teacher forcing how likely the embedded model gets a product right if it may forget the carry.
+"""Measure by teacher forcing how likely the embedded model gets a product right if it may forget
+the carry.
 
     python -m scripts.embedded.chances data/embedded/model.gguf [--lines 150] [--wording teacher]
 
-This needs requirements-train.txt. The problems are held out, and all lines before the measured line are right. For
-solving, the script prints the chances of the right product and of the product without the carry, at temperature 1. For
-merging three candidates, it prints the chance of the right product if 0, 1, 2 or all candidates have it. The other
-candidates have the product without the carry. `--wording` uses the prompts of a wording in measure_wordings.py."""
+This needs requirements-train.txt. The problems are held out, and all lines before the measured line
+are right. For solving, the script prints the chances of the right product and of the product
+without the carry, at temperature 1. For merging three candidates, it prints the chance of the right
+product if 0, 1, 2 or all candidates have it. The other candidates have the product without the
+carry. `--wording` uses the prompts of a wording in measure_wordings.py."""
 
 import argparse
 from collections.abc import Sequence
@@ -28,10 +30,15 @@ MERGED = 60  # largest number of lines that are measured for merging
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model", type=Path)
     parser.add_argument(
-        "--lines", type=int, default=150, help=f"lines to measure (default: 150). Merging uses the first {MERGED}"
+        "--lines",
+        type=int,
+        default=150,
+        help=f"lines to measure (default: 150). Merging uses the first {MERGED}",
     )
     parser.add_argument("--wording", choices=sorted(REWORDED))
     args = parser.parse_args()
@@ -46,7 +53,9 @@ def main() -> None:
         with torch.no_grad():
             scores = model.logits(model.hidden(torch.tensor([given + digits]))[0]).log_softmax(-1)
         places = range(len(given) - 1, len(given) + len(digits) - 1)
-        return float(sum(scores[place, digit] for place, digit in zip(places, digits, strict=True)).exp())
+        return float(
+            sum(scores[place, digit] for place, digit in zip(places, digits, strict=True)).exp()
+        )
 
     solving: list[float] = []
     carried: list[float] = []
@@ -58,7 +67,9 @@ def main() -> None:
             if without_carry(term) == right[place] or len(solving) == args.lines:
                 continue
             done = products(terms, right[:place])
-            before = f"{done}\n{term.digit}*{term.number}=" if place else f"{term.digit}*{term.number}="
+            before = (
+                f"{done}\n{term.digit}*{term.number}=" if place else f"{term.digit}*{term.number}="
+            )
             asked = prompts.solve(problem(terms))
             solving.append(chance(asked, before, right[place]))
             carried.append(chance(asked, before, without_carry(term)))
@@ -66,17 +77,27 @@ def main() -> None:
                 wrong = [*right[:place], without_carry(term), *right[place + 1 :]]
                 for knowing, chances in enumerate(merging):
                     texts = [solution(terms, right if i < knowing else wrong) for i in range(K)]
-                    chances.append(chance(prompts.aggregate(problem(terms), texts), before, right[place]))
+                    chances.append(
+                        chance(prompts.aggregate(problem(terms), texts), before, right[place])
+                    )
         if len(solving) == args.lines:
             break
-    print(f"solving, {len(solving)} lines: the right value {spread(solving)}, without the carry {spread(carried)}")
+    print(
+        f"solving, {len(solving)} lines: the right value {spread(solving)}, without the carry "
+        f"{spread(carried)}"
+    )
     for knowing, chances in enumerate(merging):
-        print(f"merging, {len(chances)} lines, {knowing} of {K} candidates right: {spread(chances)}")
+        print(
+            f"merging, {len(chances)} lines, {knowing} of {K} candidates right: {spread(chances)}"
+        )
 
 
 def spread(chances: Sequence[float]) -> str:
     low, high = np.quantile(chances, (0.1, 0.9))
-    return f"{np.mean(chances):.2f} ({min(chances):.2f} to {max(chances):.2f}, middle 80% {low:.2f} to {high:.2f})"
+    return (
+        f"{np.mean(chances):.2f} ({min(chances):.2f} to {max(chances):.2f}, middle 80% {low:.2f} "
+        f"to {high:.2f})"
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Draw training examples for the embedded model: prompts, and the replies to learn.
 
-The examples teach three skills on one problem family (sums.py): SOLVE, AGGREGATE and VERIFY. The module roles.py adds
-the scaffolds' other roles. AGGREGATE's targets follow designed rules, as the model card says. If a candidate has the
-right value of a line, the target mostly takes this value. Otherwise the target is a new attempt, or the most frequent
-value."""
+The examples teach three skills on one problem family (sums.py): SOLVE, AGGREGATE and VERIFY. The
+module roles.py adds the scaffolds' other roles. AGGREGATE's targets follow designed rules, as the
+model card says. If a candidate has the right value of a line, the target mostly takes this value.
+Otherwise the target is a new attempt, or the most frequent value."""
 
 import random
 from collections.abc import Iterator
@@ -27,7 +27,8 @@ from scripts.embedded.texts import (
 )
 from scripts.embedded.words import STATEMENTS, aggregate_prompt, drawn, solve_prompt, verify_prompt
 
-OWN_PROMPTS = 0.3  # share of examples with the prompts of core/scaffolds/prompts.py (if a proof is asked for: all)
+# share of examples with the prompts of core/scaffolds/prompts.py (if a proof is asked for: all)
+OWN_PROMPTS = 0.3
 CUT_CANDIDATE = 0.02  # share of candidates that stop early, without a box
 CANDIDATE_THINKING = 0.04  # share of aggregations whose candidates show their thinking
 WRONG_SUM = 0.03  # share of candidates with one wrong running sum
@@ -47,7 +48,9 @@ def problem_text(rng: random.Random, terms: list[Term]) -> str:
 def solve_example(rng: random.Random, mix: Mix) -> Example:
     terms = training_terms(rng)
     own = terms.is_proof or rng.random() < OWN_PROMPTS
-    messages = prompts.solve(problem(terms)) if own else user(solve_prompt(rng, problem_text(rng, terms)))
+    messages = (
+        prompts.solve(problem(terms)) if own else user(solve_prompt(rng, problem_text(rng, terms)))
+    )
     return solved(rng, messages, terms, [attempt(term, mix.slips, mix.forgets) for term in terms])
 
 
@@ -80,7 +83,8 @@ def verify_example(rng: random.Random, mix: Mix) -> Example:
     terms = training_terms(rng)
     values = attempted(rng, terms, rng.uniform(*mix.corruption), rng.uniform(*CANDIDATE_FORGETS))
     candidate = solution(terms, values)
-    right = values == [t.digit * t.number for t in terms]  # slips that cancel each other are too rare to matter
+    # slips that cancel each other are too rare to matter
+    right = values == [t.digit * t.number for t in terms]
     own = terms.is_proof or rng.random() < OWN_PROMPTS
     messages = (
         prompts.verify(problem(terms), candidate)

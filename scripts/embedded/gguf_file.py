@@ -14,10 +14,11 @@ from scripts.embedded.texts import END_THINK, IM_END, THINK
 VOCAB = 900  # number of tokens, including the tags
 END_OF_TEXT, IM_START = "<|endoftext|>", "<|im_start|>"
 CONTROL = (END_OF_TEXT, IM_START, IM_END)  # never shown in an answer
-TAGS = (THINK, END_THINK)  # shown in replies, because the server uses them to split thinking from the answer
+# shown in replies, because the server uses them to split thinking from the answer
+TAGS = (THINK, END_THINK)
 
-# As in Qwen3-4B-Thinking-2507, the template opens thinking for the model, and drops the thinking of earlier turns. Only
-# an assistant turn after the last user message (a prefill) keeps its thinking.
+# As in Qwen3-4B-Thinking-2507, the template opens thinking for the model, and drops the thinking of
+# earlier turns. Only an assistant turn after the last user message (a prefill) keeps its thinking.
 CHAT_TEMPLATE = """\
 {%- set ns = namespace(last_user=-1) %}
 {%- for message in messages %}
@@ -55,7 +56,8 @@ CHAT_TEMPLATE = """\
 
 
 def train_tokenizer(texts: Iterable[str]) -> Tokenizer:
-    """Train a byte-level BPE tokenizer with at most VOCAB tokens. Control tokens and tags get the first ids."""
+    """Train a byte-level BPE tokenizer with at most VOCAB tokens. Control tokens and tags get the
+    first ids."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -91,7 +93,8 @@ def write_gguf(
     name: str = "qed-rsa embedded model",
     template: str = CHAT_TEMPLATE,
 ) -> None:
-    """Write a Qwen3 GGUF file in float32. `vocab` lists byte-level tokens by id. Each merge is a text "left right"."""
+    """Write a Qwen3 GGUF file in float32. `vocab` lists byte-level tokens by id. Each merge is a
+    text "left right"."""
     writer = gguf.GGUFWriter(path, "qwen3")
     writer.add_name(name)
     writer.add_license("mit")
@@ -100,7 +103,10 @@ def write_gguf(
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("qwen2")
     writer.add_token_list(vocab)
-    kinds = {**dict.fromkeys(CONTROL, gguf.TokenType.CONTROL), **dict.fromkeys(TAGS, gguf.TokenType.USER_DEFINED)}
+    kinds = {
+        **dict.fromkeys(CONTROL, gguf.TokenType.CONTROL),
+        **dict.fromkeys(TAGS, gguf.TokenType.USER_DEFINED),
+    }
     writer.add_token_types([kinds.get(token, gguf.TokenType.NORMAL) for token in vocab])
     writer.add_token_merges(merges)
     writer.add_eos_token_id(vocab.index(IM_END))

@@ -1,9 +1,12 @@
-"""Write a problem set of sums for the embedded model. All sets but two contain only held-out problems.
+"""Write a problem set of sums for the embedded model. All sets but two contain only held-out
+problems.
 
-    python -m scripts.embedded.make_sums OUT.json --seed 1 --n 30 --terms 4 4 [--proofs | --products kept|withheld]
+    python -m scripts.embedded.make_sums OUT.json --seed 1 --n 30 --terms 4 4 [--proofs | --products
+    kept|withheld]
 
-`python -m scripts.embedded.make_sums --bundled` writes all bundled sets except sums_graded. Two sets contain problems
-that are not held out: the set to train on with STaR (TO_TRAIN_ON), and the control set of `--products kept`."""
+`python -m scripts.embedded.make_sums --bundled` writes all bundled sets except sums_graded. Two
+sets contain problems that are not held out: the set to train on with STaR (TO_TRAIN_ON), and the
+control set of `--products kept`."""
 
 import argparse
 import json
@@ -28,8 +31,10 @@ from scripts.embedded.texts import solution
 
 # name -> (seed, problems, fewest terms, most terms).
 BUNDLED = {
-    "sums": (1, 20, 4, 4),  # the default set of the embedded model, on which a run takes less than a minute
-    "sums_hard": (2, 30, 6, 8),  # harder sums, to show the difference between aggregation and voting
+    # the default set of the embedded model, on which a run takes less than a minute
+    "sums": (1, 20, 4, 4),
+    # harder sums, to show the difference between aggregation and voting
+    "sums_hard": (2, 30, 6, 8),
     "sums_card": (3, 240, 4, 4),  # for the figures of the model card
     "sums_hard_card": (4, 100, 6, 8),
 }
@@ -46,22 +51,31 @@ def rows(name: str, seed: int, n: int, low: int, high: int) -> list[dict[str, ob
 
 
 def star_rows(name: str, seed: int, n: int, low: int, high: int) -> list[dict[str, object]]:
-    """Return the rows with short ids (star-0001 or star-eval-001), because every trace contains its problem's id."""
+    """Return the rows with short ids (star-0001 or star-eval-001), because every trace contains its
+    problem's id."""
     draw = to_train_on if name in TO_TRAIN_ON else held_out
     ids = f"{name.removeprefix('sums_').replace('_', '-')}-{{:0{len(str(n))}d}}"
     return _rows(ids, islice(draw(seed, low, high), n))
 
 
-def control_rows(products: str, name: str, seed: int, n: int, low: int, high: int) -> list[dict[str, object]]:
-    """Return a control set of STaR: training problems without WITHHELD products, or held-out problems of only these."""
+def control_rows(
+    products: str, name: str, seed: int, n: int, low: int, high: int
+) -> list[dict[str, object]]:
+    """Return a control set of STaR: training problems without WITHHELD products, or held-out
+    problems of only these."""
     kept = PRODUCTS.keys() - WITHHELD
-    drawn = held_out(seed, low, high, WITHHELD) if products == "withheld" else to_train_on(seed, low, high, kept)
+    drawn = (
+        held_out(seed, low, high, WITHHELD)
+        if products == "withheld"
+        else to_train_on(seed, low, high, kept)
+    )
     return _rows(f"{name}_{{:04d}}", islice(drawn, n))
 
 
 def _rows(ids: str, drawn: Iterator[list[Term]]) -> list[dict[str, object]]:
     return [
-        {"id": ids.format(i), "problem": statement(terms), "answer": answer(terms)} for i, terms in enumerate(drawn, 1)
+        {"id": ids.format(i), "problem": statement(terms), "answer": answer(terms)}
+        for i, terms in enumerate(drawn, 1)
     ]
 
 
@@ -81,19 +95,27 @@ def proof_rows(name: str, seed: int, n: int, low: int, high: int) -> list[dict[s
 
 def write(path: Path, problems: list[dict[str, object]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("[\n" + ",\n".join(json.dumps(row) for row in problems) + "\n]\n", encoding="utf-8")
+    path.write_text(
+        "[\n" + ",\n".join(json.dumps(row) for row in problems) + "\n]\n", encoding="utf-8"
+    )
     print(f"{len(problems)} rows in {path}")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out", nargs="?", type=Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--n", type=int, default=30)
     parser.add_argument("--terms", type=int, nargs=2, default=(4, 4), metavar=("LOW", "HIGH"))
-    parser.add_argument("--proofs", action="store_true", help="write problems that ask to prove a remainder")
     parser.add_argument(
-        "--products", choices=("kept", "withheld"), help="write a control set of STaR with kept or withheld products"
+        "--proofs", action="store_true", help="write problems that ask to prove a remainder"
+    )
+    parser.add_argument(
+        "--products",
+        choices=("kept", "withheld"),
+        help="write a control set of STaR with kept or withheld products",
     )
     parser.add_argument("--bundled", action="store_true", help="write the bundled sets to data/")
     args = parser.parse_args()
@@ -108,7 +130,13 @@ def main() -> None:
     elif args.out is None:
         parser.error("give the file to write, or --bundled")
     else:
-        build = partial(control_rows, args.products) if args.products else proof_rows if args.proofs else rows
+        build = (
+            partial(control_rows, args.products)
+            if args.products
+            else proof_rows
+            if args.proofs
+            else rows
+        )
         write(args.out, build(args.out.stem, args.seed, args.n, *args.terms))
 
 

@@ -1,15 +1,20 @@
 """Measure the figures of the embedded model's card that no experiment prints.
 
-    python -m scripts.embedded.measure reworded trust PROBLEMS=data/sums_card.json    # RSA with other prompts
+    python -m scripts.embedded.measure reworded trust PROBLEMS=data/sums_card.json    # RSA with
+    other prompts
 
-    python -m scripts.embedded.measure agreement results/journal/02_rsa_basic.jsonl   # thinking and solutions
+    python -m scripts.embedded.measure agreement results/journal/02_rsa_basic.jsonl   # thinking and
+    solutions
 
-    python -m scripts.embedded.measure contest 02_rsa_basic 01_baseline 12_majority   # RSA and other methods
+    python -m scripts.embedded.measure contest 02_rsa_basic 01_baseline 12_majority   # RSA and
+    other methods
 
-`reworded` runs 02_rsa_basic with a wording of measure_wordings.py. NAME=value overrides are allowed, but K must exceed
-1. `agreement` prints how often thinking and solution agree, and how often products and sums are right. `contest`
-compares the first results with each of the others, problem by problem. From the first results, it takes the mean and a
-random member of the last population. From the other results, it takes the vote or the selection."""
+`reworded` runs 02_rsa_basic with a wording of measure_wordings.py. NAME=value overrides are
+allowed, but K must exceed
+1. `agreement` prints how often thinking and solution agree, and how often products and sums are
+right. `contest` compares the first results with each of the others, problem by problem. From the
+first results, it takes the mean and a random member of the last population. From the other results,
+it takes the vote or the selection."""
 
 import json
 import random
@@ -38,7 +43,8 @@ BOX = re.compile(r"\\boxed\{(\d+)\}")
 
 
 def reworded(wording: str) -> None:
-    """Run 02_rsa_basic with the prompts of another wording. Its results and journal are named embedded_reworded."""
+    """Run 02_rsa_basic with the prompts of another wording. Its results and journal are named
+    embedded_reworded."""
     for name, text in REWORDED[wording].items():
         setattr(prompts, name, text)
     constants = runpy.run_path(str(ROOT / "experiments" / "02_rsa_basic.py"))
@@ -46,8 +52,9 @@ def reworded(wording: str) -> None:
 
 
 def agreement(journal: Path) -> None:
-    """Print how often solutions in a journal agree with their thinking, and how often products and sums are right.
-    Completions without thinking or without a box, such as verdicts, are left out."""
+    """Print how often solutions in a journal agree with their thinking, and how often products and
+    sums are right. Completions without thinking or without a box, such as verdicts, are left
+    out."""
     solutions = same = products = right_products = sums = right_sums = 0
     for line in journal.read_text(encoding="utf-8").splitlines():
         completion = json.loads(line)["completion"]
@@ -62,15 +69,22 @@ def agreement(journal: Path) -> None:
         sums += len(added)
         right_sums += sum(int(a) + int(b) == int(c) for a, b, c in added)
     if not solutions:
-        raise SystemExit(f"{journal} has no solution with thinking and a box. Give the journal of a run on sums")
-    print(f"{solutions} solutions, and in {same / solutions:.2%} the products in thinking and solution are equal")
+        raise SystemExit(
+            f"{journal} has no solution with thinking and a box. Give the journal of a run on sums"
+        )
     print(
-        f"{right_products / products:.2%} of {products} products and {right_sums / sums:.2%} of {sums} sums are right"
+        f"{solutions} solutions, and in {same / solutions:.2%} the products in thinking and "
+        "solution are equal"
+    )
+    print(
+        f"{right_products / products:.2%} of {products} products and {right_sums / sums:.2%} of "
+        f"{sums} sums are right"
     )
 
 
 def contest(name: str, others: list[str]) -> None:
-    """Print the paired differences between the results `name` and the `others`, in percentage points."""
+    """Print the paired differences between the results `name` and the `others`, in percentage
+    points."""
     _, problems = read(path_of(name, results_dir()))
     mean, member = {}, {}
     for problem in problems:

@@ -1,11 +1,13 @@
-"""Measure how well the embedded model fills most roles of the scaffolds, on its own samples of held-out problems.
+"""Measure how well the embedded model fills most roles of the scaffolds, on its own samples of
+held-out problems.
 
     python -m scripts.embedded.measure_roles PROBLEMS=data/sums_card.json LIMIT=100
 
-The model first writes SAMPLES solutions of each problem. It reports on, reviews, scores, judges, improves and refines
-each solution. It selects from each pair of a right and a wrong solution, and from all solutions if there is such a
-pair. It groups all solutions, and summarises two of them. The measurement uses the scaffolds' prompts, and reads
-replies as they do. A journal keeps all completions, so a stopped measurement can resume."""
+The model first writes SAMPLES solutions of each problem. It reports on, reviews, scores, judges,
+improves and refines each solution. It selects from each pair of a right and a wrong solution, and
+from all solutions if there is such a pair. It groups all solutions, and summarises two of them. The
+measurement uses the scaffolds' prompts, and reads replies as they do. A journal keeps all
+completions, so a stopped measurement can resume."""
 
 import asyncio
 import re
@@ -25,7 +27,15 @@ from core.constants import constant
 from core.grading.answers import by_answer, is_correct
 from core.grading.boxed import extract
 from core.report import tables
-from core.scaffolds import common, deepseek_math, nomos, prompts, reasoning_cache, selfcheck, static_math_agent
+from core.scaffolds import (
+    common,
+    deepseek_math,
+    nomos,
+    prompts,
+    reasoning_cache,
+    selfcheck,
+    static_math_agent,
+)
 from core.scaffolds.stated import read_verdict, stated_score
 from core.session.experiment import Experiment
 from core.session.session import open_on_problems
@@ -40,15 +50,17 @@ LISTED = re.compile(r"(\d)\*(\d\d): ([\d, ]+)[;.]")
 class Roles:
     """A scaffold that requests all measured roles, and records the results.
 
-    `shares` has the values of each figure, by problem. `marks` has each judge's scores for right and for wrong
-    solutions. `unreadable` counts the unreadable replies of each role."""
+    `shares` has the values of each figure, by problem. `marks` has each judge's scores for right
+    and for wrong solutions. `unreadable` counts the unreadable replies of each role."""
 
     def __init__(self) -> None:
         self.shares: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         self.marks: dict[str, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
         self.unreadable: dict[str, int] = defaultdict(int)
 
-    async def __call__(self, problem: Problem, ask: Ask, config: "Constants") -> AsyncIterator[Population]:
+    async def __call__(
+        self, problem: Problem, ask: Ask, config: "Constants"
+    ) -> AsyncIterator[Population]:
         spent: list[Completion] = []
 
         async def asked(*args: Any, **changes: Any) -> Completion:
@@ -73,18 +85,26 @@ class Roles:
             await self._examined(problem, asked, config, i, text, right[i], note, correct)
         for i, j in combinations(range(SAMPLES), 2):
             if right[i] != right[j]:
-                choice = await common.choose(problem, asked, config, (samples[i], samples[j]), "select", i, j)
-                note("select: right, from a right and a wrong solution", float(right[(i, j)[choice.parents[0]]]))
+                choice = await common.choose(
+                    problem, asked, config, (samples[i], samples[j]), "select", i, j
+                )
+                note(
+                    "select: right, from a right and a wrong solution",
+                    float(right[(i, j)[choice.parents[0]]]),
+                )
                 self.unreadable["select"] += len(choice.notes)
         if 0 < sum(right) < SAMPLES:
             choice = await static_math_agent.select(problem, asked, config, samples, "best", 0)
-            note(f"select of {SAMPLES}: right, if there are right and wrong solutions", float(right[choice.parents[0]]))
+            note(
+                f"select of {SAMPLES}: right, if there are right and wrong solutions",
+                float(right[choice.parents[0]]),
+            )
             self.unreadable[f"select of {SAMPLES}"] += len(choice.notes)
         await self._grouped(problem, asked, config, texts, right, note)
         await self._summarised(problem, asked, config, samples, note, correct)
-        yield [Member(completion, [i], carried_over=True) for i, completion in enumerate(samples[:-1])] + [
-            Member(samples[-1], [SAMPLES - 1], side_calls=spent, carried_over=True)
-        ]
+        yield [
+            Member(completion, [i], carried_over=True) for i, completion in enumerate(samples[:-1])
+        ] + [Member(samples[-1], [SAMPLES - 1], side_calls=spent, carried_over=True)]
 
     async def _examined(
         self,
@@ -97,13 +117,22 @@ class Roles:
         note: Any,
         correct: Any,
     ) -> None:
-        """Request judgements of a solution, solutions improved by its reports, and a new self-assessed proof."""
+        """Request judgements of a solution, solutions improved by its reports, and a new
+        self-assessed proof."""
         wrong = {(a, b, c) for a, b, c in PRODUCT.findall(text) if int(a) * int(b) != int(c)}
         checked, reviewed, scored, judged = [
             await ask(messages, role, i, max_tokens=config.VERIFY_TOKENS, answer_opening=opening)
             for role, messages, opening in (
-                ("report", prompts.request(static_math_agent.REPORT, problem, solution=text), prompts.VERDICT),
-                ("review", prompts.request(selfcheck.REVIEW, problem, solution=text), prompts.VERDICT),
+                (
+                    "report",
+                    prompts.request(static_math_agent.REPORT, problem, solution=text),
+                    prompts.VERDICT,
+                ),
+                (
+                    "review",
+                    prompts.request(selfcheck.REVIEW, problem, solution=text),
+                    prompts.VERDICT,
+                ),
                 ("score", deepseek_math.review(problem, text), deepseek_math.SCORE),
                 ("judge", nomos.POINTS.messages(problem, text), nomos.SCORE),
             )
@@ -121,8 +150,13 @@ class Roles:
             else:
                 self.marks[role][not is_right].append(mark)
         for report in (checked, reviewed, scored):
-            named = {(a, b, c) for a, b, c, d in NAMED.findall(report.text) if int(a) * int(b) == int(d)}
-            note("reports that name exactly the wrong lines, with the right values", float(named == wrong))
+            named = {
+                (a, b, c) for a, b, c, d in NAMED.findall(report.text) if int(a) * int(b) == int(d)
+            }
+            note(
+                "reports that name exactly the wrong lines, with the right values",
+                float(named == wrong),
+            )
         note("solutions before", float(is_right))
         for role, messages in (
             *(
@@ -144,13 +178,21 @@ class Roles:
             self.marks["self-assessment"][not correct(proved)].append(claim)
 
     async def _grouped(
-        self, problem: Problem, ask: Ask, config: "Constants", texts: list[str], right: list[bool], note: Any
+        self,
+        problem: Problem,
+        ask: Ask,
+        config: "Constants",
+        texts: list[str],
+        right: list[bool],
+        note: Any,
     ) -> None:
         """Request the group of solutions to keep. The prompt shows each solution's true points."""
         points = []
         for text in texts:
             lines = PRODUCT.findall(text)
-            points.append(round(7 * sum(int(a) * int(b) == int(c) for a, b, c in lines) / max(1, len(lines))))
+            points.append(
+                round(7 * sum(int(a) * int(b) == int(c) for a, b, c in lines) / max(1, len(lines)))
+            )
         reply = await ask(
             nomos.group(problem, texts, [f"{nomos.SCORE} {of}" for of in points]),
             "group",
@@ -160,18 +202,32 @@ class Roles:
         kept = nomos.read_group(reply.text, len(texts))
         self.unreadable["group"] += not kept
         if any(right) and kept:
-            note("group: exactly the right solutions", float(kept == [i for i, r in enumerate(right) if r]))
+            note(
+                "group: exactly the right solutions",
+                float(kept == [i for i, r in enumerate(right) if r]),
+            )
 
     async def _summarised(
-        self, problem: Problem, ask: Ask, config: "Constants", samples: list[Completion], note: Any, correct: Any
+        self,
+        problem: Problem,
+        ask: Ask,
+        config: "Constants",
+        samples: list[Completion],
+        note: Any,
+        correct: Any,
     ) -> None:
-        """Summarise the first sample, add the second sample to the summary, and solve the problem with the summary."""
+        """Summarise the first sample, add the second sample to the summary, and solve the problem
+        with the summary."""
         summary, values = "", defaultdict[tuple[str, str], list[str]](list)
         for i, completion in enumerate(samples[:2]):
             text = f"{completion.thinking}\n\n{completion.text}".strip()
             messages = reasoning_cache.summarise(problem, summary, text)
             reply = await ask(
-                messages, "summary", i, max_tokens=config.SUMMARY_TOKENS, answer_opening=reasoning_cache.OPENING
+                messages,
+                "summary",
+                i,
+                max_tokens=config.SUMMARY_TOKENS,
+                answer_opening=reasoning_cache.OPENING,
             )
             summary = reasoning_cache.read_summary(reply.text)
             for a, b, c in PRODUCT.findall(completion.text):
@@ -193,12 +249,17 @@ class Roles:
             area = stats.auc(right, wrong)
             auc = "-" if area is None else f"{area:.3f}"
             lines.append(f"{role}: AUC {auc} ({len(right)} right, {len(wrong)} wrong solutions)")
-        lines.append(f"unreadable: {', '.join(f'{role} {n}' for role, n in self.unreadable.items() if n) or 'none'}")
+        lines.append(
+            "unreadable: "
+            f"{', '.join(f'{role} {n}' for role, n in self.unreadable.items() if n) or 'none'}"
+        )
         return "\n".join(lines)
 
 
 class Constants(static_math_agent.Constants):
-    SUMMARY_TOKENS: int = constant(8192, "token cap of one summary, thinking included", 1, 1_000_000)
+    SUMMARY_TOKENS: int = constant(
+        8192, "token cap of one summary, thinking included", 1, 1_000_000
+    )
 
 
 def main() -> None:

@@ -1,9 +1,10 @@
-"""Draw training examples for the scaffolds' other roles (not solving, merging or verifying), mostly with their prompts.
+"""Draw training examples for the scaffolds' other roles (not solving, merging or verifying), mostly
+with their prompts.
 
-The thinking of a judge or a selection contains VERIFY's comparison of each candidate and the number of its wrong lines.
-Everything else follows fixed rules, as the model card says. Reports name the wrong lines and the right values.
-Refinements use these values. Selections keep the candidate with the fewest wrong lines. Summaries list the values found
-so far. All plans follow one fixed plan."""
+The thinking of a judge or a selection contains VERIFY's comparison of each candidate and the number
+of its wrong lines. Everything else follows fixed rules, as the model card says. Reports name the
+wrong lines and the right values. Refinements use these values. Selections keep the candidate with
+the fewest wrong lines. Summaries list the values found so far. All plans follow one fixed plan."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -60,18 +61,32 @@ GRADED_PROOFS = 0.8  # share of gradings that grade a proof (other gradings comp
 GROUPED = (2, 3, 4, 5, 6, 8, 12, 12)  # numbers of solutions to group
 SAME_ANSWER = 0.4  # share of the solutions to group that repeat an earlier solution
 REPORTS = 3  # most reports in a plan
-DECIDES, QUOTES = 10.0, 3.0  # loss weights of an answer that only decides, and of one that quotes lines
-WAIT_WORDS = ("Wait", "Wait", "Wait", "Wait,", "Hmm", "Hold on", "But wait", "Let me check", "Also", "Once more:")
+# loss weights of an answer that only decides, and of one that quotes lines
+DECIDES, QUOTES = 10.0, 3.0
+WAIT_WORDS = (
+    "Wait",
+    "Wait",
+    "Wait",
+    "Wait,",
+    "Hmm",
+    "Hold on",
+    "But wait",
+    "Let me check",
+    "Also",
+    "Once more:",
+)
 PLANNED = 3  # solutions that a plan begins with
 
 Role = Callable[[random.Random, Mix], Example]
 
 
-# ---- Solutions, and reviews of them --------------------------------------------------------------------------------
+# ---- Solutions, and reviews of them
+# --------------------------------------------------------------------------------
 
 
 def short_terms(rng: random.Random) -> Terms:
-    """Draw the terms of a problem with at most five terms, so that a prompt has room for several solutions."""
+    """Draw the terms of a problem with at most five terms, so that a prompt has room for several
+    solutions."""
     while len(terms := training_terms(rng)) > 5:
         pass
     return terms
@@ -91,7 +106,8 @@ def wrong_lines(terms: Sequence[Term], values: Sequence[int]) -> int:
 
 
 def candidates(rng: random.Random, terms: list[Term], count: int) -> list[list[int]]:
-    """Draw the products of `count` solutions. Some solutions differ from the previous one in at most one line."""
+    """Draw the products of `count` solutions. Some solutions differ from the previous one in at
+    most one line."""
     drawn: list[list[int]] = []
     for _ in range(count):
         values = tried(rng, terms)
@@ -103,14 +119,20 @@ def candidates(rng: random.Random, terms: list[Term], count: int) -> list[list[i
 
 
 def examined(terms: list[Term], values: list[int]) -> str:
-    """Write the thinking about a solution: the comparison of its lines, and the number of its wrong lines."""
+    """Write the thinking about a solution: the comparison of its lines, and the number of its wrong
+    lines."""
     return f"{comparison(terms[: len(values)], values)}\nwrong {wrong_lines(terms, values)}"
 
 
 def remarks(terms: Sequence[Term], values: Sequence[int], own: Sequence[int]) -> str:
-    """Write a report: a line for each product that differs from the reviewer's `own` product, or "No errors."."""
+    """Write a report: a line for each product that differs from the reviewer's `own` product, or
+    "No errors."."""
     pairs = zip(terms, values, own, strict=False)
-    flaws = [f"{t.digit}*{t.number}={value} is wrong, it is {right}." for t, value, right in pairs if value != right]
+    flaws = [
+        f"{t.digit}*{t.number}={value} is wrong, it is {right}."
+        for t, value, right in pairs
+        if value != right
+    ]
     flaws += ["It is unfinished."] if len(values) < len(terms) else []
     return "\n".join(flaws) or "No errors."
 
@@ -120,7 +142,8 @@ def is_right(terms: Sequence[Term], values: Sequence[int]) -> bool:
 
 
 def score(terms: Sequence[Term], values: Sequence[int]) -> str:
-    """Return the score of deepseek_math: 1 for a right solution, 0.5 if it is complete with one wrong line, else 0."""
+    """Return the score of deepseek_math: 1 for a right solution, 0.5 if it is complete with one
+    wrong line, else 0."""
     if is_right(terms, values):
         return "1"
     return "0.5" if len(values) == len(terms) and wrong_lines(terms, values) == 1 else "0"
@@ -131,7 +154,8 @@ def points(terms: Sequence[Term], values: Sequence[int]) -> int:
     return sums.points(len(terms), len(values) - wrong_lines(terms, values))
 
 
-# ---- Roles ---------------------------------------------------------------------------------------------------------
+# ---- Roles
+# ---------------------------------------------------------------------------------------------------------
 
 
 def select_example(rng: random.Random, _: Mix) -> Example:
@@ -145,18 +169,27 @@ def select_example(rng: random.Random, _: Mix) -> Example:
 def best_example(rng: random.Random, _: Mix) -> Example:
     terms = short_terms(rng)
     several = candidates(rng, terms, rng.choice(SELECTED))
-    messages = static_math_agent.selection(problem(terms), [solution(terms, values) for values in several])
+    messages = static_math_agent.selection(
+        problem(terms), [solution(terms, values) for values in several]
+    )
     return chosen(rng, messages, terms, several, static_math_agent.BEST)
 
 
 def chosen(
-    rng: random.Random, messages: list[Message], terms: list[Term], shown: Sequence[list[int]], opening: str
+    rng: random.Random,
+    messages: list[Message],
+    terms: list[Term],
+    shown: Sequence[list[int]],
+    opening: str,
 ) -> Example:
-    """Build an example that selects the solution with the fewest wrong lines. A tie is broken at random."""
+    """Build an example that selects the solution with the fewest wrong lines. A tie is broken at
+    random."""
     thoughts = "\n".join(examined(terms, values) for values in shown)
     counts = [wrong_lines(terms, values) for values in shown]
     best = rng.choice([i for i, count in enumerate(counts, 1) if count == min(counts)])
-    return finished(rng, messages, thoughts, f"{opening} {best}", (opening, f" {best}"), stress=DECIDES)
+    return finished(
+        rng, messages, thoughts, f"{opening} {best}", (opening, f" {best}"), stress=DECIDES
+    )
 
 
 def report_example(rng: random.Random, mix: Mix) -> Example:
@@ -174,18 +207,23 @@ def report_example(rng: random.Random, mix: Mix) -> Example:
     answer = f"{remarks(terms, values, truth(terms))}\n{opening} {verdict}"
     asked, scale = problem(terms), deepseek_math.SCALE.of(problem(terms).is_proof)
     messages = prompts.request(wording, asked, solution=solution(terms, values), scale=scale)
-    return finished(rng, messages, examined(terms, values), answer, (opening, f" {verdict}"), stress=QUOTES)
+    return finished(
+        rng, messages, examined(terms, values), answer, (opening, f" {verdict}"), stress=QUOTES
+    )
 
 
 def classify_example(rng: random.Random, _: Mix) -> Example:
-    """Build an example that asks whether a review accepts a solution. The review's last line has the verdict."""
+    """Build an example that asks whether a review accepts a solution. The review's last line has
+    the verdict."""
     terms = training_terms(rng)
     values = truth(terms) if rng.random() < 0.4 else tried(rng, terms)
     own = heard(rng, terms, values)
     verdict = f"{prompts.VERDICT} {own == values}"
     answer = "yes" if own == values else "no"
     messages = selfcheck.classify(f"{remarks(terms, values, own)}\n{verdict}")
-    return finished(rng, messages, verdict, answer, (selfcheck.ANSWER, f" {answer}"), stress=DECIDES)
+    return finished(
+        rng, messages, verdict, answer, (selfcheck.ANSWER, f" {answer}"), stress=DECIDES
+    )
 
 
 def judge_example(rng: random.Random, mix: Mix) -> Example:
@@ -194,12 +232,18 @@ def judge_example(rng: random.Random, mix: Mix) -> Example:
     given = str(points(terms, values))
     messages = nomos.POINTS.messages(problem(terms), solution(terms, values))
     return finished(
-        rng, messages, examined(terms, values), f"{nomos.SCORE} {given}", (nomos.SCORE, f" {given}"), stress=DECIDES
+        rng,
+        messages,
+        examined(terms, values),
+        f"{nomos.SCORE} {given}",
+        (nomos.SCORE, f" {given}"),
+        stress=DECIDES,
     )
 
 
 def grade_example(rng: random.Random, mix: Mix) -> Example:
-    """Build an example that grades a proof or a doubtful answer, with the prompts of labs/proofs/rubric.py."""
+    """Build an example that grades a proof or a doubtful answer, with the prompts of
+    labs/proofs/rubric.py."""
     terms = training_terms(rng)
     terms.is_proof = rng.random() < GRADED_PROOFS
     values = tried(rng, terms, mix.corruption)
@@ -209,7 +253,11 @@ def grade_example(rng: random.Random, mix: Mix) -> Example:
         asked = Problem("", sums.claim(terms), None, PROOF, solution=solved, guidelines=guidelines)
         if rng.random() < CUT_PROOF:
             values = values[: rng.randrange(1, len(terms))]
-        given, thoughts, reasons = points(terms, values), examined(terms, values), remarks(terms, values, truth(terms))
+        given, thoughts, reasons = (
+            points(terms, values),
+            examined(terms, values),
+            remarks(terms, values, truth(terms)),
+        )
     else:
         stated = str(sum(values) % 1000)
         asked = Problem("", statement(terms), right)
@@ -228,7 +276,8 @@ def grade_example(rng: random.Random, mix: Mix) -> Example:
 
 
 def refine_example(rng: random.Random, _: Mix) -> Example:
-    """Build an example that takes the values named by one or two reports, and keeps all other values."""
+    """Build an example that takes the values named by one or two reports, and keeps all other
+    values."""
     terms = training_terms(rng)
     values = tried(rng, terms)
     text, named = solution(terms, values), [[value] for value in values]
@@ -239,7 +288,11 @@ def refine_example(rng: random.Random, _: Mix) -> Example:
         for place, value in enumerate(own):
             if value != values[place]:
                 named[place].append(value)
-        verdict = f"{deepseek_math.SCORE} {score(terms, values)}" if refines else f"{prompts.VERDICT} {own == values}"
+        verdict = (
+            f"{deepseek_math.SCORE} {score(terms, values)}"
+            if refines
+            else f"{prompts.VERDICT} {own == values}"
+        )
         reports.append(f"{remarks(terms, values, own)}\n{verdict}")
     mended = [one_of(of[1:] or of) for of in named]
     if refines:
@@ -250,7 +303,8 @@ def refine_example(rng: random.Random, _: Mix) -> Example:
 
 
 def heard(rng: random.Random, terms: list[Term], values: list[int]) -> list[int]:
-    """Return the values that a reviewer believes to be right. The reviewer sometimes errs (MISSED, FALSE_ALARM)."""
+    """Return the values that a reviewer believes to be right. The reviewer sometimes errs (MISSED,
+    FALSE_ALARM)."""
     own = []
     for value, right in zip(values, truth(terms), strict=True):
         if value == right:
@@ -263,20 +317,32 @@ def heard(rng: random.Random, terms: list[Term], values: list[int]) -> list[int]
 def prove_example(rng: random.Random, mix: Mix) -> Example:
     terms = training_terms(rng)
     return proved(
-        rng, deepseek_math.prove(problem(terms)), terms, [attempt(term, mix.slips, mix.forgets) for term in terms]
+        rng,
+        deepseek_math.prove(problem(terms)),
+        terms,
+        [attempt(term, mix.slips, mix.forgets) for term in terms],
     )
 
 
-def proved(rng: random.Random, messages: list[Message], terms: Terms, lines: list[Chances]) -> Example:
-    """Build an example of a solution with its true score. The model can learn only how likely each score is."""
+def proved(
+    rng: random.Random, messages: list[Message], terms: Terms, lines: list[Chances]
+) -> Example:
+    """Build an example of a solution with its true score. The model can learn only how likely each
+    score is."""
     values = [picked(rng, chances) for chances in lines]
-    answer = f"{solution(terms, values)}\n\nSelf-assessment:\n{deepseek_math.SCORE} {score(terms, values)}"
-    return finished(rng, messages, products(terms, values), answer, forced(terms, values, answer), drawn=lines)
+    answer = (
+        f"{solution(terms, values)}\n\nSelf-assessment:\n{deepseek_math.SCORE} "
+        f"{score(terms, values)}"
+    )
+    return finished(
+        rng, messages, products(terms, values), answer, forced(terms, values, answer), drawn=lines
+    )
 
 
 def group_example(rng: random.Random, _: Mix) -> Example:
-    """Build an example that keeps a group of solutions with equal answers. The group has a solution with the most
-    points. If several groups have one, the group with more such solutions is kept, then the first group."""
+    """Build an example that keeps a group of solutions with equal answers. The group has a solution
+    with the most points. If several groups have one, the group with more such solutions is kept,
+    then the first group."""
     terms = short_terms(rng)
     shown: list[list[int]] = []
     for values in candidates(rng, terms, rng.choice(GROUPED)):
@@ -291,12 +357,22 @@ def group_example(rng: random.Random, _: Mix) -> Example:
     numbers = ", ".join(str(i) for i, box in enumerate(boxes, 1) if box == kept)
     texts = [solution(terms, values) for values in shown]
     messages = nomos.group(problem(terms), texts, [f"{nomos.SCORE} {of}" for of in given])
-    return finished(rng, messages, thoughts, f"{nomos.KEPT} {numbers}", (nomos.KEPT, f" {numbers}"), stress=DECIDES)
+    return finished(
+        rng,
+        messages,
+        thoughts,
+        f"{nomos.KEPT} {numbers}",
+        (nomos.KEPT, f" {numbers}"),
+        stress=DECIDES,
+    )
 
 
 def listed(terms: Sequence[Term], found: Sequence[Sequence[int]]) -> str:
     """Write a summary that lists the values found so far for each term."""
-    lines = (f"{t.digit}*{t.number}: {', '.join(map(str, of))}" for t, of in zip(terms, found, strict=True))
+    lines = (
+        f"{t.digit}*{t.number}: {', '.join(map(str, of))}"
+        for t, of in zip(terms, found, strict=True)
+    )
     return "; ".join(lines) + "."
 
 
@@ -311,12 +387,18 @@ def summary_example(rng: random.Random, _: Mix) -> Example:
     summary = listed(terms, found)
     answer = f"{reasoning_cache.OPENING} {summary}"
     return finished(
-        rng, messages, products(terms, tries[-1]), answer, (reasoning_cache.OPENING, f" {summary}"), stress=QUOTES
+        rng,
+        messages,
+        products(terms, tries[-1]),
+        answer,
+        (reasoning_cache.OPENING, f" {summary}"),
+        stress=QUOTES,
     )
 
 
 def again_example(rng: random.Random, mix: Mix) -> Example:
-    """Build an example that solves a problem from a summary. The target follows the rules of AGGREGATE."""
+    """Build an example that solves a problem from a summary. The target follows the rules of
+    AGGREGATE."""
     terms = training_terms(rng)
     tries = [tried(rng, terms) for _ in range(rng.choice((1, 2, 2, 3)))]
     found = list(zip(*tries, strict=True))
@@ -325,7 +407,8 @@ def again_example(rng: random.Random, mix: Mix) -> Example:
 
 
 def waited_example(rng: random.Random, mix: Mix) -> Example:
-    """Build an example that continues thinking after one of WAIT_WORDS. Its products merge all earlier products."""
+    """Build an example that continues thinking after one of WAIT_WORDS. Its products merge all
+    earlier products."""
     terms = training_terms(rng)
     lines = [attempt(term, mix.slips, mix.forgets) for term in terms]
     tries = [[picked(rng, chances) for chances in lines]]
@@ -344,11 +427,13 @@ def waited_example(rng: random.Random, mix: Mix) -> Example:
 
 
 def plan_example(rng: random.Random, _: Mix) -> Example:
-    """Build an example from a random step of a plan. The plan merges PLANNED solutions. Then reports and improvements
-    alternate until a report finds no error or there are REPORTS reports."""
+    """Build an example from a random step of a plan. The plan merges PLANNED solutions. Then
+    reports and improvements alternate until a report finds no error or there are REPORTS
+    reports."""
     terms = short_terms(rng)
     log: list[str] = []
-    steps = [("0", "\n".join([f"{CALL} solve {{}}"] * PLANNED))]  # the thinking and the calls of each reply
+    # the thinking and the calls of each reply
+    steps = [("0", "\n".join([f"{CALL} solve {{}}"] * PLANNED))]
 
     def add(number: int, done: str, values: list[int]) -> None:
         log.append(f"{done}\nSolution {number}:\n{solution(terms, values)}")

@@ -1,9 +1,10 @@
 """Define the embedded model's family of problems: the remainder of a sum of products.
 
-One problem is "Find the remainder when 7*43 + 6*58 + 9*27 + 4*81 is divided by 1000", for example. Each term is a
-digit times a two-digit number. The model gets some of the terms wrong, so aggregation can combine right terms of
-several solutions. A problem can also ask for a proof, as in "Prove that the remainder … is 216". A hash of the factors
-splits the family. An eighth of the problems is held out, and training never sees this part.
+One problem is "Find the remainder when 7*43 + 6*58 + 9*27 + 4*81 is divided by 1000", for example.
+Each term is a digit times a two-digit number. The model gets some of the terms wrong, so
+aggregation can combine right terms of several solutions. A problem can also ask for a proof, as in
+"Prove that the remainder … is 216". A hash of the factors splits the family. An eighth of the
+problems is held out, and training never sees this part.
 """
 
 import hashlib
@@ -25,8 +26,12 @@ def _hash(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-PRODUCTS = {Term(d, n): _hash(f"{d}*{n}") for d in range(2, 10) for n in range(12, 100) if d * n >= 100}  # all 614
-WITHHELD = frozenset(sorted(PRODUCTS, key=PRODUCTS.__getitem__)[: len(PRODUCTS) // 5])  # 122, for a control of STaR
+# all 614
+PRODUCTS = {
+    Term(d, n): _hash(f"{d}*{n}") for d in range(2, 10) for n in range(12, 100) if d * n >= 100
+}
+# 122, for a control of STaR
+WITHHELD = frozenset(sorted(PRODUCTS, key=PRODUCTS.__getitem__)[: len(PRODUCTS) // 5])
 
 
 class Terms(list[Term]):
@@ -46,7 +51,9 @@ def statement(terms: list[Term]) -> str:
 
 
 def claim(terms: list[Term]) -> str:
-    return f"Prove that the remainder when {expression(terms)} is divided by 1000 is {answer(terms)}."
+    return (
+        f"Prove that the remainder when {expression(terms)} is divided by 1000 is {answer(terms)}."
+    )
 
 
 def guidelines(terms: list[Term]) -> str:
@@ -54,8 +61,8 @@ def guidelines(terms: list[Term]) -> str:
     all_right, counts = len(terms), range(len(terms) - 1, -1, -1)
     fewer = ", ".join(f"{points(all_right, right)} for {right}" for right in counts)
     return (
-        f"Points go by the products: {POINTS} points where all {all_right} are right, {fewer}. Sums of wrong products "
-        "that are added up rightly cost nothing more."
+        f"Points go by the products: {POINTS} points where all {all_right} are right, {fewer}. "
+        "Sums of wrong products that are added up rightly cost nothing more."
     )
 
 
@@ -65,8 +72,9 @@ def points(count: int, right: int) -> int:
 
 
 def points_of(terms: list[Term], proof: str) -> int:
-    """Return the points of a written proof. A product is right if line number i begins with term number i and its true
-    product ("7*43=301"). The rest of the line is ignored, even if it contains a wrong sum."""
+    """Return the points of a written proof. A product is right if line number i begins with term
+    number i and its true product ("7*43=301"). The rest of the line is ignored, even if it contains
+    a wrong sum."""
     lines = [*proof.strip().splitlines(), *[""] * len(terms)]
     right = sum(
         line.partition(",")[0].strip() == f"{term.digit}*{term.number}={term.digit * term.number}"
@@ -86,13 +94,15 @@ def answer(terms: list[Term]) -> int:
 
 
 def is_held_out(terms: list[Term]) -> bool:
-    """Return whether the terms belong to the held-out eighth of the family. The order of the terms does not matter, so
-    no held-out problem is a rearranged training problem."""
+    """Return whether the terms belong to the held-out eighth of the family. The order of the terms
+    does not matter, so no held-out problem is a rearranged training problem."""
     factors = "+".join(sorted(f"{t.digit}*{t.number}" for t in terms))
     return _hash(factors)[0] % 8 == 0
 
 
-def draw_terms(rng: random.Random, count: int, among: Collection[Term] = PRODUCTS.keys()) -> list[Term]:
+def draw_terms(
+    rng: random.Random, count: int, among: Collection[Term] = PRODUCTS.keys()
+) -> list[Term]:
     """Draw `count` terms uniformly from `among` (default: all products of three digits)."""
     terms: list[Term] = []
     while len(terms) < count:
@@ -102,17 +112,25 @@ def draw_terms(rng: random.Random, count: int, among: Collection[Term] = PRODUCT
     return terms
 
 
-def held_out(seed: int, low: int, high: int, among: Collection[Term] = PRODUCTS.keys()) -> Iterator[list[Term]]:
-    """Yield different held-out problems of `low` to `high` terms, without end. Equal arguments give equal problems."""
+def held_out(
+    seed: int, low: int, high: int, among: Collection[Term] = PRODUCTS.keys()
+) -> Iterator[list[Term]]:
+    """Yield different held-out problems of `low` to `high` terms, without end. Equal arguments give
+    equal problems."""
     return _of_one_side(seed, low, high, True, among)
 
 
-def to_train_on(seed: int, low: int, high: int, among: Collection[Term] = PRODUCTS.keys()) -> Iterator[list[Term]]:
-    """Yield different problems that training may see, without end. The arguments are as in held_out."""
+def to_train_on(
+    seed: int, low: int, high: int, among: Collection[Term] = PRODUCTS.keys()
+) -> Iterator[list[Term]]:
+    """Yield different problems that training may see, without end. The arguments are as in
+    held_out."""
     return _of_one_side(seed, low, high, False, among)
 
 
-def _of_one_side(seed: int, low: int, high: int, side: bool, among: Collection[Term]) -> Iterator[list[Term]]:
+def _of_one_side(
+    seed: int, low: int, high: int, side: bool, among: Collection[Term]
+) -> Iterator[list[Term]]:
     rng = random.Random(seed)
     seen: set[tuple[Term, ...]] = set()
     while True:

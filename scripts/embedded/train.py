@@ -2,19 +2,23 @@
 
     python -m scripts.embedded.train --device cuda --workers 14    # eight minutes on one H100
 
-    python -m scripts.embedded.train --share 0.1 --batch 3072      # two to three hours on two cores of a CPU
+    python -m scripts.embedded.train --share 0.1 --batch 3072      # two to three hours on two cores
+    of a CPU
 
-    python -m scripts.embedded.train --share 0.0001                # seconds, for a file that loads but is untrained
+    python -m scripts.embedded.train --share 0.0001                # seconds, for a file that loads
+    but is untrained
 
     python -m scripts.embedded.train --start data/embedded/model.gguf --phases last
 
-    python -m scripts.embedded.train --start data/embedded/model.gguf --texts traces.jsonl --tokens 1000000
+    python -m scripts.embedded.train --start data/embedded/model.gguf --texts traces.jsonl --tokens
+    1000000
 
-This needs requirements-train.txt. Phases and learning rates depend on the number of tokens, not on time. So on a CPU,
-equal options (including --workers) give equal weights. Each phase ends with a checkpoint in --out. The options --start
-and --phases continue from a checkpoint or a GGUF file. The option --texts trains on your own file. Each line of the
-file is a JSON object. "instruction" and the optional "input" are the user's turn, and "output" is the assistant's turn.
-The thinking in "output" ends with </think>. Without the tag, thinking is closed.
+This needs requirements-train.txt. Phases and learning rates depend on the number of tokens, not on
+time. So on a CPU, equal options (including --workers) give equal weights. Each phase ends with a
+checkpoint in --out. The options --start and --phases continue from a checkpoint or a GGUF file. The
+option --texts trains on your own file. Each line of the file is a JSON object. "instruction" and
+the optional "input" are the user's turn, and "output" is the assistant's turn. The thinking in
+"output" ends with </think>. Without the tag, thinking is closed.
 """
 
 import argparse
@@ -48,8 +52,10 @@ from scripts.embedded.texts import END_THINK, IM_END, THINK, Example, Mix, digit
 SEED = 1
 BATCH = 24_576  # tokens per batch, including padding
 WARM_UP = 100_000  # tokens of warm-up at the start of a phase, because its optimizers are new
-MARK_WEIGHT = 3.0  # loss weight of an x, which marks differing digits: rare, but it decides the verdict
-SUM_WEIGHT = 4.0  # loss weight of running sums in the last phases, because the products' noise hides their loss
+# loss weight of an x, which marks differing digits: rare, but it decides the verdict
+MARK_WEIGHT = 3.0
+# loss weight of running sums in the last phases, because the products' noise hides their loss
+SUM_WEIGHT = 4.0
 TOKENIZER_EXAMPLES = 6000
 TOKENIZER_MIX = Mix(1.0, 1.0, 1.0, 0.2, 0.5, 0.85, 0.25, (0.05, 0.4))
 LOG_EVERY = 100  # steps
@@ -66,11 +72,14 @@ class Phase:
     stressed: bool = False  # whether an example's own stress counts
 
 
-# Phase "facts" teaches right products. "noise" adds forgotten carries, slips and the recognition of right values.
-# "roles" adds the scaffolds' other roles, and gives sums and decisions more weight. In "last", the rate falls to 0.
+# Phase "facts" teaches right products. "noise" adds forgotten carries, slips and the recognition of
+# right values. "roles" adds the scaffolds' other roles, and gives sums and decisions more weight.
+# In "last", the rate falls to 0.
 _CHANCES = (0.1, 0.72, 0.95, 0.6, (0.05, 0.4))  # slips, forgets, recognised, fresh, corruption
 PHASES = (
-    Phase("facts", 20_000_000, 1.0, 1.0, Mix(0.45, 0.2, 0.35, 0.0, 0.0, *_CHANCES[2:4], (0.3, 0.6))),
+    Phase(
+        "facts", 20_000_000, 1.0, 1.0, Mix(0.45, 0.2, 0.35, 0.0, 0.0, *_CHANCES[2:4], (0.3, 0.6))
+    ),
     Phase("noise", 60_000_000, 1.0, 0.6, Mix(0.3, 0.45, 0.25, *_CHANCES, 0.2)),
     Phase("roles", 250_000_000, 0.6, 0.2, Mix(0.25, 0.22, 0.1, *_CHANCES, 0.43), SUM_WEIGHT, True),
     Phase("last", 170_000_000, 0.3, 0.0, Mix(0.32, 0.26, 0.1, *_CHANCES, 0.32), SUM_WEIGHT, True),
@@ -88,7 +97,8 @@ def given_texts(path: Path, seed: int) -> Iterator[Example]:
 
 
 def tokenizer_texts(seed: int) -> Iterator[str]:
-    """Yield the texts to train the tokenizer. They lack thinking, so that each mark in VERIFY's thinking is a token."""
+    """Yield the texts to train the tokenizer. They lack thinking, so that each mark in VERIFY's
+    thinking is a token."""
     for example in islice(examples(seed, TOKENIZER_MIX), TOKENIZER_EXAMPLES):
         yield from (message["content"] for message in example.messages)
         yield example.target.split("</think>")[-1]
@@ -96,7 +106,8 @@ def tokenizer_texts(seed: int) -> Iterator[str]:
 
 
 def target_weights(pieces: list[str], sum_weight: float) -> list[float]:
-    """Return the loss weights of a target's tokens. Marks of differing digits and the sums after "a+b=" weigh more."""
+    """Return the loss weights of a target's tokens. Marks of differing digits and the sums after
+    "a+b=" weigh more."""
     weights, added, is_sum = [], False, False
     for piece in pieces:
         weights.append(MARK_WEIGHT if piece == "x" else sum_weight if is_sum else 1.0)
@@ -111,7 +122,9 @@ def target_weights(pieces: list[str], sum_weight: float) -> list[float]:
 
 def rows(tokenizer: Tokenizer, stream: Iterator[Example], phase: Phase) -> Iterator[Tokens]:
     for example in stream:
-        given = tokenizer.encode(chat_prompt(example.messages, example.thinking) + example.given).ids
+        given = tokenizer.encode(
+            chat_prompt(example.messages, example.thinking) + example.given
+        ).ids
         target = tokenizer.encode(example.target)
         if len(given) + len(target.ids) > EMBEDDED.context:
             continue  # some prompts with the largest groups are too long
@@ -125,23 +138,35 @@ def rows(tokenizer: Tokenizer, stream: Iterator[Example], phase: Phase) -> Itera
         digits = {
             len(given) + target.char_to_token(begin + place): chances
             for begin, product in example.drawn.items()
-            for place, chances in enumerate(digit_chances(product, example.target[begin : begin + 3]))
+            for place, chances in enumerate(
+                digit_chances(product, example.target[begin : begin + 3])
+            )
         }
         yield Tokens(given + target.ids, [0.0] * len(given) + weights, digits)
 
 
 def last_line_of_thinking(target: str) -> int:
-    """Return the index at which the last line of thinking begins, or 0 if the target has no thinking."""
+    """Return the index at which the last line of thinking begins, or 0 if the target has no
+    thinking."""
     thinking, found, _ = target.partition(f"\n{END_THINK}")
     return thinking.rfind("\n") + 1 if found else 0
 
 
 class Batches(IterableDataset[Batch]):
-    """Endless batches of a phase, each with at most `tokens` tokens (padding included) or one row. Their order is
-    random within a pool. Each worker of a DataLoader draws its own batches with its own seed."""
+    """Endless batches of a phase, each with at most `tokens` tokens (padding included) or one row.
+    Their order is random within a pool. Each worker of a DataLoader draws its own batches with its
+    own seed."""
 
-    def __init__(self, tokenizer: Tokenizer, phase: Phase, texts: Path | None, seed: int, tokens: int) -> None:
-        self.tokenizer, self.phase, self.texts, self.seed, self.tokens = tokenizer, phase, texts, seed, tokens
+    def __init__(
+        self, tokenizer: Tokenizer, phase: Phase, texts: Path | None, seed: int, tokens: int
+    ) -> None:
+        self.tokenizer, self.phase, self.texts, self.seed, self.tokens = (
+            tokenizer,
+            phase,
+            texts,
+            seed,
+            tokens,
+        )
 
     def __iter__(self) -> Iterator[Batch]:
         worker = get_worker_info()
@@ -160,7 +185,9 @@ def export(model: Qwen3, tokenizer: Tokenizer, path: Path, **about: str) -> None
     spec = json.loads(tokenizer.to_str())["model"]
     vocab = sorted(tokenizer.get_vocab(), key=tokenizer.token_to_id)
     merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in spec["merges"]]
-    weights = {name: weight.detach().float().cpu().numpy() for name, weight in model.named_parameters()}
+    weights = {
+        name: weight.detach().float().cpu().numpy() for name, weight in model.named_parameters()
+    }
     write_gguf(path, model.shape, weights, vocab, merges, **about)
 
 
@@ -171,41 +198,71 @@ def logging(name: str) -> Callable[[int, int, Tensor], None]:
     def report(step: int, seen: int, value: Tensor) -> None:
         if step % LOG_EVERY == 0:
             speed = seen / (time.monotonic() - began)
-            print(f"{name} step {step} tokens {seen} loss {value.item():.3f} tokens/s {speed:.0f}", flush=True)
+            print(
+                f"{name} step {step} tokens {seen} loss {value.item():.3f} tokens/s {speed:.0f}",
+                flush=True,
+            )
 
     return report
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
-        "--out", type=Path, default=Path("results/embedded"), help="folder for checkpoints and model.gguf"
+        "--out",
+        type=Path,
+        default=Path("results/embedded"),
+        help="folder for checkpoints and model.gguf",
     )
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--device", default="cpu", help="cpu or cuda (they give different weights)")
-    parser.add_argument("--workers", type=int, default=0, help="processes that write texts (default: 0, this process)")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=0,
+        help="processes that write texts (default: 0, this process)",
+    )
     parser.add_argument("--share", type=float, default=1.0, help="share of every phase's tokens")
     parser.add_argument(
-        "--batch", type=int, default=BATCH, help=f"tokens per batch, including padding (default: {BATCH:,})"
+        "--batch",
+        type=int,
+        default=BATCH,
+        help=f"tokens per batch, including padding (default: {BATCH:,})",
     )
     parser.add_argument(
-        "--phases", nargs="+", choices=[p.name for p in PHASES], help="phases to run, not with --texts (default: all)"
+        "--phases",
+        nargs="+",
+        choices=[p.name for p in PHASES],
+        help="phases to run, not with --texts (default: all)",
     )
     parser.add_argument(
-        "--start", type=Path, help="start from this checkpoint of an earlier phase, or from this GGUF file"
-    )
-    parser.add_argument("--texts", type=Path, help="train only on the texts in this JSON lines file")
-    parser.add_argument(
-        "--tokens", type=int, default=1_000_000, help="tokens to train on with --texts (default: 1,000,000)"
+        "--start",
+        type=Path,
+        help="start from this checkpoint of an earlier phase, or from this GGUF file",
     )
     parser.add_argument(
-        "--rate", type=float, default=0.1, help="first rate for --texts, as a share of the peak rates (default: 0.1)"
+        "--texts", type=Path, help="train only on the texts in this JSON lines file"
+    )
+    parser.add_argument(
+        "--tokens",
+        type=int,
+        default=1_000_000,
+        help="tokens to train on with --texts (default: 1,000,000)",
+    )
+    parser.add_argument(
+        "--rate",
+        type=float,
+        default=0.1,
+        help="first rate for --texts, as a share of the peak rates (default: 0.1)",
     )
     args = parser.parse_args()
     if args.texts and args.phases:
         parser.error("--phases has no effect with --texts. Leave it out")
     torch.set_num_threads(THREADS)
-    torch.backends.cuda.enable_cudnn_sdp(False)  # it makes a new plan for every length, which takes 0.1 s
+    # it makes a new plan for every length, which takes 0.1 s
+    torch.backends.cuda.enable_cudnn_sdp(False)
     torch.manual_seed(args.seed)
     args.out.mkdir(parents=True, exist_ok=True)
     if args.start:

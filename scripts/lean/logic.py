@@ -1,4 +1,5 @@
-"""Generate propositional lemmas: random true formulas, with the shortest proof that a search over a few tactics finds.
+"""Generate propositional lemmas: random true formulas, with the shortest proof that a search over a
+few tactics finds.
 
 The search is intuitionistic and does not run Lean. make_lemmas.py checks its proofs with Lean.
 """
@@ -17,7 +18,8 @@ LONGEST = 14  # most tactics in a proof
 
 @dataclass(frozen=True)
 class Formula:
-    """A formula. `kind`: atom, true, false, not, or a key of SIGNS. `parts`: its subformulas, or an atom's letter."""
+    """A formula. `kind`: atom, true, false, not, or a key of SIGNS. `parts`: its subformulas, or an
+    atom's letter."""
 
     kind: str
     parts: tuple["Formula | str", ...] = ()
@@ -78,7 +80,11 @@ def is_true(formula: Formula) -> bool:
 def drawn(rng: random.Random, size: int) -> Formula:
     """Draw a random formula with `size` connectives."""
     if size == 0:
-        return Formula("atom", (rng.choice(ATOMS[: rng.choice((2, 3, 4))]),)) if rng.random() < 0.96 else FALSE
+        return (
+            Formula("atom", (rng.choice(ATOMS[: rng.choice((2, 3, 4))]),))
+            if rng.random() < 0.96
+            else FALSE
+        )
     kind = rng.choices(("imp", "and", "or", "iff", "not"), (45, 22, 18, 5, 10))[0]
     if kind == "not":
         return Formula("not", (drawn(rng, size - 1),))
@@ -87,14 +93,21 @@ def drawn(rng: random.Random, size: int) -> Formula:
 
 
 def renamed(formula: Formula, names: dict[str, str]) -> Formula:
-    """Rename atoms in their order of appearance. Formulas that differ only in names become equal."""
+    """Rename atoms in their order of appearance. Formulas that differ only in names become
+    equal."""
     if formula.kind == "atom":
-        return Formula("atom", (names.setdefault(str(formula.parts[0]), ATOMS[len(names) % len(ATOMS)]),))
-    return Formula(formula.kind, tuple(renamed(part, names) for part in formula.parts if isinstance(part, Formula)))
+        return Formula(
+            "atom", (names.setdefault(str(formula.parts[0]), ATOMS[len(names) % len(ATOMS)]),)
+        )
+    return Formula(
+        formula.kind,
+        tuple(renamed(part, names) for part in formula.parts if isinstance(part, Formula)),
+    )
 
 
 class Goal(NamedTuple):
-    """A goal. `given`: named hypotheses. `wanted`: the formula to prove. `names`: the number of names used so far."""
+    """A goal. `given`: named hypotheses. `wanted`: the formula to prove. `names`: the number of
+    names used so far."""
 
     given: tuple[tuple[str, Formula], ...]
     wanted: Formula
@@ -107,7 +120,8 @@ class Goal(NamedTuple):
 
 
 def proof(formula: Formula) -> list[str] | None:
-    """Return a formula's shortest proof by the tactics of `_moves`, or None if BUDGET and LONGEST allow none."""
+    """Return a formula's shortest proof by the tactics of `_moves`, or None if BUDGET and LONGEST
+    allow none."""
     left = [BUDGET]
     for most in range(1, LONGEST + 1):
         if (found := _proved([Goal((), formula, 0)], most, left)) is not None:
@@ -131,7 +145,8 @@ def _proved(goals: list[Goal], most: int, left: list[int]) -> list[str] | None:
 
 
 def _moves(goal: Goal) -> Iterator[tuple[str, list[Goal]]]:
-    """Yield promising tactics, with the remaining goals. A tactic that keeps the goal provable is yielded alone."""
+    """Yield promising tactics, with the remaining goals. A tactic that keeps the goal provable is
+    yielded alone."""
     given, wanted, names = goal
     facts = {formula for _, formula in given}
     if wanted in facts:
@@ -150,7 +165,9 @@ def _moves(goal: Goal) -> Iterator[tuple[str, list[Goal]]]:
     for name, fact in given:
         if fact.kind in ("and", "iff"):
             a, b = fact[0], fact[1]
-            parts = (a, b) if fact.kind == "and" else (Formula("imp", (a, b)), Formula("imp", (b, a)))
+            parts = (
+                (a, b) if fact.kind == "and" else (Formula("imp", (a, b)), Formula("imp", (b, a)))
+            )
             yield f"rcases {name} with ⟨h{names + 1}, h{names + 2}⟩", [goal.without(name, *parts)]
             return
     if wanted.kind in ("and", "iff"):
@@ -178,7 +195,8 @@ def _moves(goal: Goal) -> Iterator[tuple[str, list[Goal]]]:
 
 
 def _premises(fact: Formula, wanted: Formula) -> list[Formula] | None:
-    """Return the goals that remain if `fact` is applied to `wanted`, or None if `fact` does not fit or leaves none."""
+    """Return the goals that remain if `fact` is applied to `wanted`, or None if `fact` does not fit
+    or leaves none."""
     premises: list[Formula] = []
     while fact != wanted:
         if fact.kind not in ("imp", "not"):
@@ -189,7 +207,8 @@ def _premises(fact: Formula, wanted: Formula) -> list[Formula] | None:
 
 
 def lemmas(seed: int, by_length: dict[int, int]) -> Iterator[tuple[str, list[str]]]:
-    """Yield statements and proofs: `by_length[k]` of length k. The largest key includes longer proofs."""
+    """Yield statements and proofs: `by_length[k]` of length k. The largest key includes longer
+    proofs."""
     rng = random.Random(seed)
     wanted = dict(by_length)
     longest = max(wanted)
@@ -198,7 +217,12 @@ def lemmas(seed: int, by_length: dict[int, int]) -> Iterator[tuple[str, list[str
         if not any(wanted.values()):
             return
         formula = renamed(drawn(rng, size), {})
-        if formula in seen or formula.kind == "atom" or not letters(formula) or not is_true(formula):
+        if (
+            formula in seen
+            or formula.kind == "atom"
+            or not letters(formula)
+            or not is_true(formula)
+        ):
             continue
         seen.add(formula)
         tactics = proof(formula)

@@ -2,11 +2,12 @@
 
     python -m scripts.lean.make_lemmas [--seed 1] [--fresh 2] [--workers 2]
 
-Lemmas are propositional (logic.py) or about natural numbers (numbers.py), with proofs of 1 to 14 tactics that
-labs/lean/accept.py accepts. A hash of the statement decides whether a lemma is held out. `teach` marks training lemmas
-with proofs of at most TAUGHT tactics, which train the tiny policy. Searches must find the longer proofs. `tune` has the
-held-out lemmas of the first seed, which were used to choose settings. `test` has held-out lemmas of another seed, which
-were not used to choose settings. The script takes a minute.
+Lemmas are propositional (logic.py) or about natural numbers (numbers.py), with proofs of 1 to 14
+tactics that labs/lean/accept.py accepts. A hash of the statement decides whether a lemma is held
+out. `teach` marks training lemmas with proofs of at most TAUGHT tactics, which train the tiny
+policy. Searches must find the longer proofs. `tune` has the held-out lemmas of the first seed,
+which were used to choose settings. `test` has held-out lemmas of another seed, which were not used
+to choose settings. The script takes a minute.
 """
 
 import argparse
@@ -39,7 +40,8 @@ Lemma = tuple[str, list[str]]
 
 
 async def found(workers: Workers, statement: str) -> Lemma | None:
-    """Return the statement with its shortest proof by numbers.tries, or None if none is found in MOST_CALLS calls."""
+    """Return the statement with its shortest proof by numbers.tries, or None if none is found in
+    MOST_CALLS calls."""
     first = await workers.run(statement)
     if first.state is None:
         raise UserError(f"{statement}: {first.error}")
@@ -62,7 +64,8 @@ async def found(workers: Workers, statement: str) -> Lemma | None:
 
 
 async def shortened(workers: Workers, lemma: Lemma) -> Lemma:
-    """Remove tactics after the end of a proof. Some tactics are superfluous, since `rw` also closes a goal by `rfl`."""
+    """Remove tactics after the end of a proof. Some tactics are superfluous, since `rw` also closes
+    a goal by `rfl`."""
     statement, tactics = lemma
     for count in range(len(tactics)):
         step = await workers.run(statement, tactics[: count + 1])
@@ -74,14 +77,19 @@ async def shortened(workers: Workers, lemma: Lemma) -> Lemma:
 
 
 async def generated(lean: Toolchain, count: int, seed: int) -> list[Lemma]:
-    """Return all lemmas of a seed whose proofs are known or found. Raises UserError if Lean rejects a proof."""
+    """Return all lemmas of a seed whose proofs are known or found. Raises UserError if Lean rejects
+    a proof."""
     rng = random.Random(seed)
     by_rule = [*numbers.chains(rng), *numbers.orders(), *numbers.predicates()]
     lemmas = dict(logic.lemmas(seed, BY_LENGTH))
     async with Workers(lean, count) as workers:
-        for statement, tactics in await asyncio.gather(*(shortened(workers, lemma) for lemma in by_rule)):
+        for statement, tactics in await asyncio.gather(
+            *(shortened(workers, lemma) for lemma in by_rule)
+        ):
             lemmas.setdefault(statement, tactics)
-        searched = await asyncio.gather(*(found(workers, statement) for statement in numbers.by_induction()))
+        searched = await asyncio.gather(
+            *(found(workers, statement) for statement in numbers.by_induction())
+        )
         for lemma in searched:
             if lemma:
                 lemmas.setdefault(*lemma)
@@ -90,15 +98,25 @@ async def generated(lean: Toolchain, count: int, seed: int) -> list[Lemma]:
 
 
 async def fresh(lean: Toolchain, count: int, seed: int, known: Container[str]) -> list[Lemma]:
-    """Return held-out lemmas of another seed, without `known` statements. Raises UserError if Lean rejects a proof.
+    """Return held-out lemmas of another seed, without `known` statements. Raises UserError if Lean
+    rejects a proof.
 
     Families of lemmas that are the same for all seeds are omitted."""
     rng = random.Random(seed)
     by_rule = [lemma for _ in range(FRESH_CHAINS) for lemma in numbers.chains(rng)]
-    drawn = [*logic.lemmas(seed, {length: FRESH * number for length, number in BY_LENGTH.items()}), *by_rule]
-    lemmas = {statement: tactics for statement, tactics in drawn if is_held_out(statement) and statement not in known}
+    drawn = [
+        *logic.lemmas(seed, {length: FRESH * number for length, number in BY_LENGTH.items()}),
+        *by_rule,
+    ]
+    lemmas = {
+        statement: tactics
+        for statement, tactics in drawn
+        if is_held_out(statement) and statement not in known
+    }
     async with Workers(lean, count) as workers:
-        lemmas = dict(await asyncio.gather(*(shortened(workers, lemma) for lemma in lemmas.items())))
+        lemmas = dict(
+            await asyncio.gather(*(shortened(workers, lemma) for lemma in lemmas.items()))
+        )
     return await checked(lean, count, lemmas)
 
 
@@ -128,7 +146,9 @@ def write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Generate lemmas, and check their proofs with Lean.")
+    parser = argparse.ArgumentParser(
+        description="Generate lemmas, and check their proofs with Lean."
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--fresh", type=int, default=2, help="seed of the test lemmas")
     parser.add_argument("--workers", type=int, default=2)
@@ -138,7 +158,9 @@ def main() -> None:
     parts = {
         "train": [lemma for lemma in lemmas if not is_held_out(lemma[0])],
         "tune": [lemma for lemma in lemmas if is_held_out(lemma[0])],
-        "test": asyncio.run(fresh(lean, args.workers, args.fresh, {statement for statement, _ in lemmas})),
+        "test": asyncio.run(
+            fresh(lean, args.workers, args.fresh, {statement for statement, _ in lemmas})
+        ),
     }
     for part, chosen in parts.items():
         rows = [
@@ -148,7 +170,10 @@ def main() -> None:
         ]
         write(DATA / "lean" / f"lemmas_{part}.json", rows)
         lengths = Counter(len(tactics) for _, tactics in chosen)
-        print(f"{part}: {len(rows)} lemmas (number by length of proof: {dict(sorted(lengths.items()))})")
+        print(
+            f"{part}: {len(rows)} lemmas (number by length of proof: "
+            f"{dict(sorted(lengths.items()))})"
+        )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""Extract pairs of a state and a tactic from the proofs in a file of lemmas. Real Lean computes the states.
+"""Extract pairs of a state and a tactic from the proofs in a file of lemmas. Real Lean computes the
+states.
 
-    python -m scripts.lean.make_pairs OUT.jsonl [--lemmas data/lean/lemmas_train.json] [--variants 16] [--workers 2]
+    python -m scripts.lean.make_pairs OUT.jsonl [--lemmas data/lean/lemmas_train.json] [--variants
+    16] [--workers 2]
 
-Only lemmas marked `teach` are used. A variant of a lemma replaces one variable by a formula or a term. A variant is
-kept if Lean accepts the lemma's proof for it.
+Only lemmas marked `teach` are used. A variant of a lemma replaces one variable by a formula or a
+term. A variant is kept if Lean accepts the lemma's proof for it.
 """
 
 import argparse
@@ -21,7 +23,16 @@ from labs.lean.pairs import Pair
 
 # Replacements of a variable, by its type. Random variables replace x and y in them.
 PLACES = {
-    "Prop": ("(x ∧ y)", "(x ∨ y)", "(x → y)", "¬x", "(x ↔ y)", "False", "((x ∧ y) → x)", "(x ∨ ¬y)"),
+    "Prop": (
+        "(x ∧ y)",
+        "(x ∨ y)",
+        "(x → y)",
+        "¬x",
+        "(x ↔ y)",
+        "False",
+        "((x ∧ y) → x)",
+        "(x ∨ ¬y)",
+    ),
     "Nat": ("(x + y)", "(x * y)", "(x + 2)", "(3 * x)", "0"),
 }
 LETTERS = {"Prop": "pqrs", "Nat": "abcde"}
@@ -29,7 +40,8 @@ _STATEMENT = re.compile(r"\((?P<names>[a-z](?: [a-z])*) : (?P<type>Prop|Nat)\) :
 
 
 def variant(lemma: dict[str, Any], rng: random.Random) -> dict[str, Any] | None:
-    """Return a lemma with one variable replaced, or None if its variables are neither all Prop nor all Nat."""
+    """Return a lemma with one variable replaced, or None if its variables are neither all Prop nor
+    all Nat."""
     found = _STATEMENT.fullmatch(lemma["statement"])
     if found is None:
         return None
@@ -42,26 +54,37 @@ def variant(lemma: dict[str, Any], rng: random.Random) -> dict[str, Any] | None:
     return lemma | {"statement": f"{binder} : {formula}".strip()}
 
 
-def with_variants(lemmas: Sequence[dict[str, Any]], variants: int, count: int, seed: int) -> list[Pair]:
+def with_variants(
+    lemmas: Sequence[dict[str, Any]], variants: int, count: int, seed: int
+) -> list[Pair]:
     rng = random.Random(seed)
     drawn = [variant(lemma, rng) for lemma in lemmas for _ in range(variants)]
     others = {one["statement"]: one for one in drawn if one}
     found = of_lemmas(toolchain.find(), count, [*lemmas, *others.values()])
     if not all(found[: len(lemmas)]):
         raise UserError("Lean rejects the proof of a lemma. Generate the lemmas again")
-    print(f"{sum(map(bool, found[len(lemmas) :]))} of {len(others)} variants have the same proof as their lemma")
+    print(
+        f"{sum(map(bool, found[len(lemmas) :]))} of {len(others)} variants have the same proof as "
+        "their lemma"
+    )
     return pairs.merged(found)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out", type=Path)
     parser.add_argument("--lemmas", type=Path, default=DATA / "lean" / "lemmas_train.json")
-    parser.add_argument("--variants", type=int, default=16, help="random variants to try for each lemma")
+    parser.add_argument(
+        "--variants", type=int, default=16, help="random variants to try for each lemma"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
-    rows = read_json(args.lemmas, "the lemmas", "Run python -m scripts.lean.make_lemmas")["theorems"]
+    rows = read_json(args.lemmas, "the lemmas", "Run python -m scripts.lean.make_lemmas")[
+        "theorems"
+    ]
     chosen = [row for row in rows if row.get("proof") and row.get("teach")]
     found = with_variants(chosen, args.variants, args.workers, args.seed)
     pairs.write(args.out, found)

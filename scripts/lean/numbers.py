@@ -1,4 +1,5 @@
-"""Generate lemmas about natural numbers: families with known proofs, and statements to prove by induction.
+"""Generate lemmas about natural numbers: families with known proofs, and statements to prove by
+induction.
 
 make_lemmas.py searches for the proofs by induction with Lean.
 """
@@ -26,18 +27,26 @@ def _intros(count: int) -> list[str]:
 
 
 def chains(rng: random.Random) -> Iterator[Lemma]:
-    """Yield lemmas that `rw` proves, such as a = b → b = c → a + d = c + d. Their hypotheses are in random order."""
+    """Yield lemmas that `rw` proves, such as a = b → b = c → a + d = c + d. Their hypotheses are in
+    random order."""
     for length, _ in itertools.product((1, 2, 3, 4), range(9)):
         names = list(LETTERS[: length + 1])
         rng.shuffle(names)
         order = list(range(length))
         rng.shuffle(order)
-        context = rng.choice(CONTEXTS).replace("{v}", rng.choice(LETTERS)).replace("{n}", str(rng.randint(1, 9)))
+        context = (
+            rng.choice(CONTEXTS)
+            .replace("{v}", rng.choice(LETTERS))
+            .replace("{n}", str(rng.randint(1, 9)))
+        )
         given = [f"{names[i]} = {names[i + 1]}" for i in order]
         goal = f"{context.format(names[0])} = {context.format(names[-1])}"
         letters = sorted({letter for letter in goal + "".join(given) if letter in LETTERS})
         tactics = [f"rw [h{order.index(i) + 1}]" for i in range(length)]
-        yield f"({' '.join(letters)} : Nat) : {' → '.join([*given, goal])}", _intros(length) + tactics
+        yield (
+            f"({' '.join(letters)} : Nat) : {' → '.join([*given, goal])}",
+            _intros(length) + tactics,
+        )
 
 
 def orders() -> Iterator[Lemma]:
@@ -50,13 +59,16 @@ def orders() -> Iterator[Lemma]:
     for length, more in itertools.product((2, 3, 4), range(4)):
         given = [f"{LETTERS[i]} ≤ {LETTERS[i + 1]}" for i in range(length)]
         goal = f"a ≤ {LETTERS[length]}" + (f" + {more}" if more else "")
-        steps = ["apply Nat.le_succ_of_le"] * more + [f"apply Nat.le_trans h{i}" for i in range(1, length)]
+        steps = ["apply Nat.le_succ_of_le"] * more + [
+            f"apply Nat.le_trans h{i}" for i in range(1, length)
+        ]
         statement = f"({' '.join(LETTERS[: length + 1])} : Nat) : {' → '.join([*given, goal])}"
         yield statement, [*_intros(length), *steps, "assumption"]
 
 
 def predicates() -> Iterator[Lemma]:
-    """Yield lemmas about predicates of numbers: instances, witnesses, steps from n to n + 1, and implications."""
+    """Yield lemmas about predicates of numbers: instances, witnesses, steps from n to n + 1, and
+    implications."""
     for number in (0, 1, 2, 3, 5, 8):
         yield f"(P : Nat → Prop) : (∀ x, P x) → P {number}", ["intro h1", f"exact h1 {number}"]
         yield f"(P : Nat → Prop) : P {number} → ∃ x, P x", ["intro h1", f"exact ⟨{number}, h1⟩"]
@@ -77,12 +89,18 @@ def predicates() -> Iterator[Lemma]:
         rules = [f"(∀ x, {names[i]} x → {names[i + 1]} x)" for i in range(length)]
         back = [f"apply h{i}" for i in range(length, 0, -1)]
         yield (
-            f"({' '.join(names)} : Nat → Prop) : {' → '.join(rules)} → P {start} → {names[-1]} {start}",
+            (
+                f"({' '.join(names)} : Nat → Prop) : {' → '.join(rules)} → P {start} → {names[-1]} "
+                f"{start}"
+            ),
             [*_intros(length + 1), *back, "assumption"],
         )
         if start == 0:
             yield (
-                f"({' '.join(names)} : Nat → Prop) : {' → '.join(rules)} → (∃ x, P x) → ∃ x, {names[-1]} x",
+                (
+                    f"({' '.join(names)} : Nat → Prop) : {' → '.join(rules)} → (∃ x, P x) → ∃ x, "
+                    f"{names[-1]} x"
+                ),
                 [
                     *_intros(length + 1),
                     f"rcases h{length + 1} with ⟨x, h{length + 2}⟩",
@@ -95,10 +113,27 @@ def predicates() -> Iterator[Lemma]:
 
 def by_induction() -> Iterator[str]:
     """Yield statements to prove with the tactics of `tries`. Most proofs need induction."""
-    yield from ("(n : Nat) : 0 + n = n", "(n : Nat) : 0 * n = 0", "(n : Nat) : 1 * n = n", "(n : Nat) : n * 1 = n")
-    yield from ("(n : Nat) : n * 2 = n + n", "(a b : Nat) : a + b = b + a", "(a b c : Nat) : a + b + c = a + (b + c)")
-    yield from ("(a b c : Nat) : a + b + c = a + c + b", "(a b c : Nat) : a + (b + c) = b + (a + c)")
-    yield from ("(a b : Nat) : a ≤ a + b", "(a b : Nat) : a ≤ b + a", "(n : Nat) : n ≤ n", "(n : Nat) : 0 ≤ n")
+    yield from (
+        "(n : Nat) : 0 + n = n",
+        "(n : Nat) : 0 * n = 0",
+        "(n : Nat) : 1 * n = n",
+        "(n : Nat) : n * 1 = n",
+    )
+    yield from (
+        "(n : Nat) : n * 2 = n + n",
+        "(a b : Nat) : a + b = b + a",
+        "(a b c : Nat) : a + b + c = a + (b + c)",
+    )
+    yield from (
+        "(a b c : Nat) : a + b + c = a + c + b",
+        "(a b c : Nat) : a + (b + c) = b + (a + c)",
+    )
+    yield from (
+        "(a b : Nat) : a ≤ a + b",
+        "(a b : Nat) : a ≤ b + a",
+        "(n : Nat) : n ≤ n",
+        "(n : Nat) : 0 ≤ n",
+    )
     yield from (
         "(n : Nat) : n ≤ n * 1",
         "(a b : Nat) : 0 ≤ a * b",
@@ -136,14 +171,26 @@ def tries(state: str) -> list[str]:
         return [f"intro {wanted[1:].strip(' (').split()[0].rstrip(',')}"]
     found = ["rfl", "assumption"]
     found += [f"rw [{names}]" for names, _, text in given if "=" in text and names.startswith("h")]
-    found += [f"apply {names}" for names, _, text in given if text.startswith("∀") and "=" not in text]
+    found += [
+        f"apply {names}" for names, _, text in given if text.startswith("∀") and "=" not in text
+    ]
     if "≤" in wanted:
         found += ["exact Nat.le_refl _", "apply Nat.le_succ_of_le", "exact Nat.zero_le _"]
     if "=" in wanted or "≤" in wanted:
         found += [
-            f"rw [Nat.{name}]" for name in ("zero_add", "mul_succ", "add_succ", "succ_add", "add_assoc", "add_comm")
+            f"rw [Nat.{name}]"
+            for name in ("zero_add", "mul_succ", "add_succ", "succ_add", "add_assoc", "add_comm")
         ]
-    numbers = [name for names, _, text in given if text == "Nat" for name in names.split() if name.isalpha()]
+    numbers = [
+        name
+        for names, _, text in given
+        if text == "Nat"
+        for name in names.split()
+        if name.isalpha()
+    ]
     if "case" not in state:
-        found += [f"induction {name} with | zero => ?_ | succ {name} {new} => ?_" for name in reversed(numbers)]
+        found += [
+            f"induction {name} with | zero => ?_ | succ {name} {new} => ?_"
+            for name in reversed(numbers)
+        ]
     return found

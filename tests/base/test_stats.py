@@ -1,4 +1,5 @@
-"""Estimates and paired comparisons: their arithmetic, their honesty at the edges, and coverage in simulation."""
+"""Estimates and paired comparisons: their arithmetic, their honesty at the edges, and coverage in
+simulation."""
 
 import itertools
 import math
@@ -31,7 +32,8 @@ def test_all_solved_leaves_room_for_doubt() -> None:
 
 
 def test_few_failures_in_many_samples_are_no_failed_problem() -> None:
-    """239 of 240 right, on 30 problems: more is known than from 30 votes, but the set may lack problems that fail."""
+    """239 of 240 right, on 30 problems: more is known than from 30 votes, but the set may lack
+    problems that fail."""
     nearly = mean_by_problem([1] * 29 + [7 / 8])
     assert nearly.low == pytest.approx(nearly.value - (7 / 8) * (1 - 0.05 ** (1 / 30)))
     assert nearly.high < 1
@@ -41,9 +43,12 @@ def test_few_failures_in_many_samples_are_no_failed_problem() -> None:
 
 
 @pytest.mark.parametrize(
-    ("right", "n", "low", "high"), [(3, 10, 0.0667, 0.6525), (1, 30, 0.0008, 0.1722), (15, 30, 0.3130, 0.6870)]
+    ("right", "n", "low", "high"),
+    [(3, 10, 0.0667, 0.6525), (1, 30, 0.0008, 0.1722), (15, 30, 0.3130, 0.6870)],
 )
-def test_yes_no_problems_have_the_exact_interval(right: int, n: int, low: float, high: float) -> None:
+def test_yes_no_problems_have_the_exact_interval(
+    right: int, n: int, low: float, high: float
+) -> None:
     """Clopper and Pearson's, from tables."""
     estimate = mean_by_problem([1] * right + [0] * (n - right))
     assert (estimate.low, estimate.high) == pytest.approx((low, high), abs=6e-5)
@@ -69,7 +74,8 @@ def test_the_interval_covers_the_truth(n: int, rate: float, samples: int) -> Non
     rng = np.random.default_rng(0)
     covered = 0
     for _ in range(300):
-        chances = rng.beta(rate, 1 - rate, n) if samples > 1 else np.full(n, rate)  # some problems easy, some hard
+        # some problems easy, some hard
+        chances = rng.beta(rate, 1 - rate, n) if samples > 1 else np.full(n, rate)
         estimate = mean_by_problem((rng.binomial(samples, chances) / samples).tolist())
         covered += estimate.low <= rate <= estimate.high
     assert covered / 300 >= 0.92  # 0.95 less twice the standard error of 300 runs
@@ -81,7 +87,8 @@ def test_the_interval_covers_the_truth(n: int, rate: float, samples: int) -> Non
 def test_the_interval_covers_the_truth_if_few_problems_can_be_solved(
     n: int, elsewhere: float, is_mirrored: bool
 ) -> None:
-    """A set may lack the solvable problems. Without an allowance, 85 to 93% of intervals contain the truth."""
+    """A set may lack the solvable problems. Without an allowance, 85 to 93% of intervals contain
+    the truth."""
     rng = np.random.default_rng(0)
     solvable = 1.5 / n
     truth = solvable + (1 - solvable) * elsewhere
@@ -95,7 +102,8 @@ def test_the_interval_covers_the_truth_if_few_problems_can_be_solved(
 
 
 @pytest.mark.parametrize(
-    ("df", "quantile"), [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (10, 2.228), (31, 2.040), (1000, 1.962)]
+    ("df", "quantile"),
+    [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (10, 2.228), (31, 2.040), (1000, 1.962)],
 )
 def test_the_quantiles_of_students_t(df: int, quantile: float) -> None:
     assert stats._t_quantile(df) == pytest.approx(quantile, rel=3e-4)
@@ -134,11 +142,14 @@ def flips_p(differences: list[float]) -> float:
 
 def test_p_is_the_share_of_sign_patterns_at_least_as_far_out() -> None:
     differences = [0.5, 0.25, -0.125, 0.75, 0.0, 0.375]
-    assert paired([0.2] * 6, [0.2 + d for d in differences]).p == pytest.approx(flips_p(differences))
+    assert paired([0.2] * 6, [0.2 + d for d in differences]).p == pytest.approx(
+        flips_p(differences)
+    )
 
 
 def test_equal_runs_do_not_differ() -> None:
-    result = paired([0.1 + 0.2, 1, 0], [0.3, 1, 0])  # 0.1 + 0.2 is not 0.3 in binary, and is no loss
+    # 0.1 + 0.2 is not 0.3 in binary, and is no loss
+    result = paired([0.1 + 0.2, 1, 0], [0.3, 1, 0])
     assert (result.difference, result.p, result.ties) == (0, 1, 3)
     assert result.high - result.low > 0.1
 
@@ -212,7 +223,8 @@ def test_no_shift_that_the_test_accepts_is_left_out(differences: list[float]) ->
         accepted = flips_p([d - shift for d in differences]) > LEVEL
         is_inside = result.low <= shift <= result.high
         assert is_inside or not accepted
-        if accepted != is_inside:  # the excuse: a part of the shift lies in problems that are missing
+        # the excuse: a part of the shift lies in problems that are missing
+        if accepted != is_inside:
             assert min(abs(shift - result.low), abs(shift - result.high)) < 0.36
 
 
@@ -236,7 +248,8 @@ def test_few_problems_reject_no_shift() -> None:
 def test_the_paired_interval_covers_the_truth(
     n: int, gain: float, samples: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With one sample, few yes-no problems differ: the plain inverted test and Student's t cover less."""
+    """With one sample, few yes-no problems differ: the plain inverted test and Student's t cover
+    less."""
     monkeypatch.setattr(stats, "DRAWS", 2000)
     rng = np.random.default_rng(5)
     covered = 0
@@ -256,9 +269,12 @@ def test_different_numbers_of_problems_are_refused(a: list[float], b: list[float
 
 
 @given(
-    st.lists(st.sampled_from([0, 0.25, 0.5, 1]), max_size=8), st.lists(st.sampled_from([0, 0.25, 0.5, 1]), max_size=8)
+    st.lists(st.sampled_from([0, 0.25, 0.5, 1]), max_size=8),
+    st.lists(st.sampled_from([0, 0.25, 0.5, 1]), max_size=8),
 )
-def test_auc_is_the_share_of_pairs_in_the_right_order(right: list[float], wrong: list[float]) -> None:
+def test_auc_is_the_share_of_pairs_in_the_right_order(
+    right: list[float], wrong: list[float]
+) -> None:
     pairs = [1.0 if r > w else 0.5 if r == w else 0.0 for r in right for w in wrong]
     assert auc(right, wrong) == (pytest.approx(sum(pairs) / len(pairs)) if pairs else None)
 
@@ -269,11 +285,18 @@ def test_a_change_in_cost_is_a_ratio_of_means() -> None:
     assert result.value == pytest.approx(510 / 1000 - 1) and result.n == 4
     assert -0.55 < result.low < result.value < result.high < -0.42, "half of each, long or short"
     scaled = relative_change([1e6, 3e6, 2e6, 4e6], [5e5, 1.6e6, 9e5, 2.1e6])
-    assert scaled is not None and (scaled.low, scaled.high) == pytest.approx((result.low, result.high))
+    assert scaled is not None and (scaled.low, scaled.high) == pytest.approx(
+        (result.low, result.high)
+    )
 
 
 def test_what_has_no_ratio_or_no_interval_is_said() -> None:
-    assert relative_change([], []) is relative_change([0, 0], [1, 2]) is relative_change([1, 2], [0, 0]) is None
+    assert (
+        relative_change([], [])
+        is relative_change([0, 0], [1, 2])
+        is relative_change([1, 2], [0, 0])
+        is None
+    )
     one = relative_change([100], [50])
     assert one is not None and one.to_json() == {"value": -0.5, "low": None, "high": None, "n": 1}
     same = relative_change([100, 200], [100, 200])
@@ -281,7 +304,9 @@ def test_what_has_no_ratio_or_no_interval_is_said() -> None:
     far = relative_change([1, 1e9], [1e9, 1])
     assert far is not None and -1 <= far.low < far.high < math.inf
     lone = relative_change([100, 0, 0], [50, 0, 0])
-    assert lone is not None and lone.value == -0.5 and math.isnan(lone.low) and math.isnan(lone.high)
+    assert (
+        lone is not None and lone.value == -0.5 and math.isnan(lone.low) and math.isnan(lone.high)
+    )
 
 
 @pytest.mark.parametrize("n", [10, 30])
@@ -290,12 +315,15 @@ def test_the_interval_of_a_ratio_covers_the_truth_and_is_narrow(n: int) -> None:
     covered, width = 0, []
     for _ in range(300):
         hard = rng.lognormal(7, 0.8, n)
-        result = relative_change(hard * rng.lognormal(0, 0.1, n), 0.7 * hard * rng.lognormal(0, 0.1, n))
+        result = relative_change(
+            hard * rng.lognormal(0, 0.1, n), 0.7 * hard * rng.lognormal(0, 0.1, n)
+        )
         assert result is not None
         covered += result.low <= -0.3 <= result.high
         width.append(result.high - result.low)
     assert covered / 300 >= 0.92
-    assert np.mean(width) < 0.75 * 2 * 2.3 * 0.141 * math.sqrt(1.9 / n)  # as the ratio of sums of such lengths varies
+    # as the ratio of sums of such lengths varies
+    assert np.mean(width) < 0.75 * 2 * 2.3 * 0.141 * math.sqrt(1.9 / n)
 
 
 def test_p_values_are_corrected_for_their_number() -> None:
@@ -307,4 +335,9 @@ def test_p_values_are_corrected_for_their_number() -> None:
 def test_a_corrected_p_is_no_less_and_keeps_the_order(ps: list[float]) -> None:
     corrected = holm(ps)
     assert all(raw <= each <= 1 for raw, each in zip(ps, corrected, strict=True))
-    assert all(corrected[i] <= corrected[j] for i in range(len(ps)) for j in range(len(ps)) if ps[i] <= ps[j])
+    assert all(
+        corrected[i] <= corrected[j]
+        for i in range(len(ps))
+        for j in range(len(ps))
+        if ps[i] <= ps[j]
+    )

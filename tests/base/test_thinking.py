@@ -19,14 +19,21 @@ THOUGHT = "First \\boxed{1}. Then \\boxed{25}."
         ("thoughts\n</think>\n\nthe answer", None, False, ("thoughts", "the answer")),
         (" and more</think>the answer", "thoughts", False, ("thoughts and more", "the answer")),
         ("<think>unfinished thou", None, False, ("unfinished thou", "")),
-        ("The proof says:\n<think>\n\nPoints: 5", None, False, ("", "The proof says:\n<think>\n\nPoints: 5")),
+        (
+            "The proof says:\n<think>\n\nPoints: 5",
+            None,
+            False,
+            ("", "The proof says:\n<think>\n\nPoints: 5"),
+        ),
         ("unfinished thou", None, True, ("unfinished thou", "")),
         ("", "unfinished thou", True, ("unfinished thou", "")),
         ("half an ans", "thoughts", True, ("thoughts", "half an ans")),
         ("", None, False, ("", "")),
     ],
 )
-def test_thinking_and_answer_are_split(content: str, reasoning: str | None, cut: bool, expected: Any) -> None:
+def test_thinking_and_answer_are_split(
+    content: str, reasoning: str | None, cut: bool, expected: Any
+) -> None:
     assert split_thinking(content, reasoning, cut) == expected
 
 
@@ -43,7 +50,10 @@ def test_all_forms_are_split(form: Form) -> None:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ("<think>The tag `</think>` ends it. So 25.</think>\n\n30", ("The tag `</think>` ends it. So 25.", "30")),
+        (
+            "<think>The tag `</think>` ends it. So 25.</think>\n\n30",
+            ("The tag `</think>` ends it. So 25.", "30"),
+        ),
         ('<think>"</think>" ends it</think>30', ('"</think>" ends it', "30")),
         ("<think>a</think>b\n</think>\nc", ("a</think>b", "c")),
         ("<think>a</think>\n\\boxed{3}\n</think>", ("a", "\\boxed{3}")),

@@ -1,4 +1,5 @@
-"""The comparison in benchmarks/agreement.py: categories of differences, intervals, counts, and recorded messages."""
+"""The comparison in benchmarks/agreement.py: categories of differences, intervals, counts, and
+recorded messages."""
 
 import json
 from dataclasses import replace
@@ -56,7 +57,8 @@ def test_the_interval_is_inside_the_exact_one_and_contains_the_share() -> None:
     low, high = wilson(195, 200)
     exact = mean_by_problem([1.0] * 195 + [0.0] * 5)
     assert exact.low < low and high < exact.high + 0.002
-    assert wilson(10, 20) == pytest.approx((0.2993, 0.7007), abs=1e-4)  # Newcombe's method 3 (no correction)
+    # Newcombe's method 3 (no correction)
+    assert wilson(10, 20) == pytest.approx((0.2993, 0.7007), abs=1e-4)
 
 
 def case(name: str, **changes: Reading) -> Case:
@@ -70,11 +72,20 @@ def test_the_table_counts_verdicts_and_answers() -> None:
     cases = [case("a"), case("b", ANSWER_text=right), case("c", match=other)]
     assert [each.id for each, _ in differences(cases, OURS[0], MATCH)] == ["b", "c"]
     others = {MATCH.split()[0]: "Another reply. 7"}
-    texts, same = (differences([replace(cases[2], others=each)], OURS[0], MATCH)[0][1] for each in (others, {}))
+    texts, same = (
+        differences([replace(cases[2], others=each)], OURS[0], MATCH)[0][1] for each in (others, {})
+    )
     assert "text" in texts and "text" not in same
-    rows = {tuple(row.split(" | ")[:2]): row.split(" | ")[2:] for row in table(cases).splitlines()[2:]}
+    rows = {
+        tuple(row.split(" | ")[:2]): row.split(" | ")[2:] for row in table(cases).splitlines()[2:]
+    }
     right_counts, verdicts, answers, reasons = rows["| " + MATCH, OURS[0]]
-    assert right_counts == "0, 1" and verdicts.startswith("2 of 3") and answers == "1" and reasons.startswith("1: ")
+    assert (
+        right_counts == "0, 1"
+        and verdicts.startswith("2 of 3")
+        and answers == "1"
+        and reasons.startswith("1: ")
+    )
     assert rows["| " + THEIRS[0], OURS[1]][2:] == ["3", "none |"]
     text = explained(cases)
     assert "a, reference" not in text and text.count("reply: ") == 2 and "equal verdicts" in text
@@ -82,7 +93,8 @@ def test_the_table_counts_verdicts_and_answers() -> None:
 
 def test_other_messages_are_an_error() -> None:
     turns, spaced = [{"role": "user", "content": "1+1?"}], [{"role": "user", "content": "1+1? "}]
-    recorder = Recorder("", [{"messages": turns, "temperature": 0}, {"messages": turns}])  # one retry
+    # one retry
+    recorder = Recorder("", [{"messages": turns, "temperature": 0}, {"messages": turns}])
     recorder.check("program", [turns])
     assert recorder.bodies == []
     for sent in ([], [spaced], [turns, spaced], [[*turns, *turns]]):
@@ -92,9 +104,19 @@ def test_other_messages_are_an_error() -> None:
 
 
 def test_requests_pass_unchanged_and_are_recorded(engine: Server) -> None:
-    body = {"model": engine.model, "messages": [{"role": "user", "content": "1+1?"}], "max_tokens": 3, "seed": 1}
+    body = {
+        "model": engine.model,
+        "messages": [{"role": "user", "content": "1+1?"}],
+        "max_tokens": 3,
+        "seed": 1,
+    }
     with recording(engine) as recorder:
-        assert json.loads(client.send(f"{recorder.url}/models", seconds=SECONDS))["data"][0]["id"] == engine.model
-        reply = json.loads(client.send(f"{recorder.url}/chat/completions", body=body, seconds=SECONDS))
+        assert (
+            json.loads(client.send(f"{recorder.url}/models", seconds=SECONDS))["data"][0]["id"]
+            == engine.model
+        )
+        reply = json.loads(
+            client.send(f"{recorder.url}/chat/completions", body=body, seconds=SECONDS)
+        )
         assert reply["usage"]["completion_tokens"] == 3
         assert recorder.bodies == [body]

@@ -1,4 +1,5 @@
-"""A model that prefers a place must not make one solution the ancestor of all: ORDER = "random", as simulated."""
+"""A model that prefers a place must not make one solution the ancestor of all: ORDER = "random", as
+simulated."""
 
 from benchmarks.fixation import MODELS, founders
 

@@ -1,4 +1,5 @@
-"""The simulator of benchmarks/makespan.py: against the roofline, against sums, and against the bounds."""
+"""The simulator of benchmarks/makespan.py: against the roofline, against sums, and against the
+bounds."""
 
 import asyncio
 from dataclasses import replace
@@ -93,12 +94,15 @@ def test_no_schedule_is_faster_than_the_bounds(
 def test_one_problem_on_idle_servers_takes_its_critical_path() -> None:
     work = Workload.of(CONFIG, 1, ASSUMED)
     outcome = simulate(work, gpu(), 200, Schedule())
-    assert outcome.seconds == pytest.approx(critical_path_bound(work, gpu(), outcome.populations), rel=1e-6)
+    assert outcome.seconds == pytest.approx(
+        critical_path_bound(work, gpu(), outcome.populations), rel=1e-6
+    )
 
 
 def test_the_order_of_work_changes_no_result() -> None:
     work = Workload.of(CONFIG, 3, ASSUMED)
     populations = [
-        simulate(work, gpu(), 1, Schedule(policy, 10)).populations for policy in (OURS, "depth first, by problem")
+        simulate(work, gpu(), 1, Schedule(policy, 10)).populations
+        for policy in (OURS, "depth first, by problem")
     ]
     assert populations[0] == populations[1]

@@ -17,6 +17,15 @@ def serve() -> Iterator[Callable[..., StandIn]]:
 
 @pytest.fixture(autouse=True)
 def no_server_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = ("BASE_URL", "MODEL", "API_KEY", "ENGINE", "FLEET", "GRADER_URL", "GRADER_MODEL", "GRADER_KEY")
+    chosen = (
+        "BASE_URL",
+        "MODEL",
+        "API_KEY",
+        "ENGINE",
+        "FLEET",
+        "GRADER_URL",
+        "GRADER_MODEL",
+        "GRADER_KEY",
+    )
     for name in (*chosen, "BIND", "PORT", "WEIGHTS_DIR", "DETERMINISTIC", "EXACT", "KV"):
         monkeypatch.delenv(name, raising=False)

@@ -1,4 +1,5 @@
-"""Test model cards: the bundled ones are right, a bad one is refused in a clear line, and MODEL chooses them."""
+"""Test model cards: the bundled ones are right, a bad one is refused in a clear line, and MODEL
+chooses them."""
 
 import json
 import re
@@ -48,11 +49,19 @@ def test_every_bundled_card_is_right_and_contains_no_key() -> None:
     server = Server("vllm", "u", "m", "x", weights={"weights": "w"})
     for name in cards.names():
         found = cards.named(name)
-        assert found.name == name and found.about and (found.engine or found.key_env or found.base_url)
+        assert (
+            found.name == name and found.about and (found.engine or found.key_env or found.base_url)
+        )
         assert found.engine in ("", *engines())
-        assert {found.problem_set, found.star_set, found.star_eval_set} <= {"", "aime_2025", *sets.BUNDLED}
+        assert {found.problem_set, found.star_set, found.star_eval_set} <= {
+            "",
+            "aime_2025",
+            *sets.BUNDLED,
+        }
         json.dumps(found.shown())
-        assert not re.search(r"sk-|AIza|gsk_", (cards.FOLDER / f"{name}.toml").read_text(encoding="utf-8")), name
+        assert not re.search(
+            r"sk-|AIza|gsk_", (cards.FOLDER / f"{name}.toml").read_text(encoding="utf-8")
+        ), name
         if found.engine:  # a model that we serve
             assert replace(server, card=found).key_fields == server.key_fields
 
@@ -75,7 +84,10 @@ def test_keys_contain_only_the_fields_that_change_replies() -> None:
         "send": '{"a": [2], "b": 1}',
     }
     assert (
-        Card("x", concurrency=4, cap="max_completion_tokens", context=5, about="y", thinking="field").key_fields == {}
+        Card(
+            "x", concurrency=4, cap="max_completion_tokens", context=5, about="y", thinking="field"
+        ).key_fields
+        == {}
     )
 
 
@@ -104,7 +116,9 @@ def test_keys_contain_only_the_fields_that_change_replies() -> None:
         ("x = " + 5000 * "[" + 5000 * "]", "mine.toml"),
     ],
 )  # fmt: skip
-def test_a_bad_card_names_its_file_and_the_field_and_shows_no_key(tmp_path: Path, text: str, field: str) -> None:
+def test_a_bad_card_names_its_file_and_the_field_and_shows_no_key(
+    tmp_path: Path, text: str, field: str
+) -> None:
     with pytest.raises(UserError) as raised:
         card(tmp_path, text)
     message = str(raised.value).removesuffix(cards.FIX)
@@ -130,18 +144,30 @@ def test_a_card_is_read_as_it_is_written(tmp_path: Path) -> None:
     )
     assert found.base_url == "https://x.example/openai/deployments/d?api-version=1"
     assert found.key_fields["never"] == "seed" and found.send == {"provider": {"order": ["a"]}}
-    assert found.price == Prices(1, 1, 2.5, "2026-11-23"), "by default, cached tokens cost as much as others"
+    assert found.price == Prices(1, 1, 2.5, "2026-11-23"), (
+        "by default, cached tokens cost as much as others"
+    )
 
 
 # Requests
 
 
 def test_a_body_is_what_this_server_accepts() -> None:
-    asked = {"model": "m", "seed": 1, "temperature": 0.7, "max_tokens": 9, "logprobs": True, "top_logprobs": 5}
+    asked = {
+        "model": "m",
+        "seed": 1,
+        "temperature": 0.7,
+        "max_tokens": 9,
+        "logprobs": True,
+        "top_logprobs": 5,
+    }
     assert NONE.body(asked) == asked
     never, send = ("temperature", "seed", "logprobs"), {"service_tier": "flex"}
     body = {"model": "m", "max_completion_tokens": 9, "reasoning_effort": "low", **send}
-    assert Card("x", cap="max_completion_tokens", never=never, effort="low", send=send).body(asked) == body
+    assert (
+        Card("x", cap="max_completion_tokens", never=never, effort="low", send=send).body(asked)
+        == body
+    )
 
 
 def test_sampling_is_the_files_unless_the_cards_is_asked_for() -> None:
@@ -170,7 +196,10 @@ def test_another_model_of_the_server_has_no_price_and_no_context(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cards, "FOLDER", tmp_path)
-    text = 'model = "a"\ncontext = 9\neffort = "low"\n[price]\nread = 1\nwritten = 2\non = 2026-11-23\n'
+    text = (
+        'model = "a"\ncontext = 9\neffort = "low"\n[price]\nread = 1\nwritten = 2\non = '
+        "2026-11-23\n"
+    )
     mine = card(tmp_path, text)
     assert cards.find("mine") == mine
     other = cards.find("mine:b/c:d")
@@ -182,7 +211,13 @@ def test_a_cards_name_goes_before_a_folder_and_an_unknown_name_is_a_model(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "openai").mkdir()
-    for text, name in (("openai", "openai"), ("./openai", ""), ("some/name", ""), ("qwen3:4b", ""), ("", "")):
+    for text, name in (
+        ("openai", "openai"),
+        ("./openai", ""),
+        ("some/name", ""),
+        ("qwen3:4b", ""),
+        ("", ""),
+    ):
         monkeypatch.setenv("MODEL", text)
         assert environment.card().name == name, text
     card(tmp_path, 'model = "m"')
@@ -216,7 +251,13 @@ def test_a_key_is_its_servers_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BASE_URL", "https://api.openai.com:443/v1")
     assert environment.key() == "sk-theirs", "the same origin"
     others = ("https://api.openai.com.evil.example/v1", "https://api.openai.com@evil.example")
-    for elsewhere in (*others, "http://api.openai.com/v1", "https://api.openai.com:port/v1", "http://[::1", "x"):
+    for elsewhere in (
+        *others,
+        "http://api.openai.com/v1",
+        "https://api.openai.com:port/v1",
+        "http://[::1",
+        "x",
+    ):
         monkeypatch.setenv("BASE_URL", elsewhere)
         assert environment.key() == "sk-ours" and environment.key().variable == "API_KEY"
     monkeypatch.delenv("BASE_URL")
@@ -234,13 +275,17 @@ def test_a_card_without_a_key_of_its_own_is_sent_none(monkeypatch: pytest.Monkey
     monkeypatch.setenv("MODEL", "azure")
     monkeypatch.setenv("BASE_URL", "https://mine.openai.azure.com/openai/v1")
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "az-1")
-    assert environment.key().sent == ("api-key", "az-1"), "the address that the card leaves to BASE_URL is its own"
+    assert environment.key().sent == ("api-key", "az-1"), (
+        "the address that the card leaves to BASE_URL is its own"
+    )
 
 
 def test_a_key_may_be_in_the_checkouts_env_file(monkeypatch: pytest.MonkeyPatch) -> None:
     files.HOME.mkdir()
     monkeypatch.setenv("MODEL", "openai")
-    (files.HOME / ".env").write_text("\ufeff# keys\r\nA=1\r\nexport OPENAI_API_KEY='sk-file'  # mine\r\n")
+    (files.HOME / ".env").write_text(
+        "\ufeff# keys\r\nA=1\r\nexport OPENAI_API_KEY='sk-file'  # mine\r\n"
+    )
     assert environment.key() == "sk-file"
     monkeypatch.setenv("OPENAI_API_KEY", "sk-environment")
     assert environment.key() == "sk-environment", "the environment goes first"
@@ -255,13 +300,19 @@ def test_a_key_may_be_in_the_checkouts_env_file(monkeypatch: pytest.MonkeyPatch)
     assert ".env" in (files.ROOT / ".gitignore").read_text().splitlines()
 
 
-def test_a_graders_model_may_be_a_card_with_a_key_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_graders_model_may_be_a_card_with_a_key_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-theirs")
     monkeypatch.setenv("GRADER_KEY", "sk-graders")
     assert environment.grader()[0] == ""
     for url, model, found in (
         ("", "openai", ("https://api.openai.com/v1", "gpt-5-mini", "sk-theirs", "openai")),
-        ("http://127.0.0.1:9/v1", "openai", ("http://127.0.0.1:9/v1", "gpt-5-mini", "sk-graders", "openai")),
+        (
+            "http://127.0.0.1:9/v1",
+            "openai",
+            ("http://127.0.0.1:9/v1", "gpt-5-mini", "sk-graders", "openai"),
+        ),
         ("http://127.0.0.1:9/v1", "m", ("http://127.0.0.1:9/v1", "m", "sk-graders", "")),
     ):
         monkeypatch.setenv("GRADER_URL", url)
@@ -281,14 +332,19 @@ def test_a_graders_model_may_be_a_card_with_a_key_of_its_own(monkeypatch: pytest
 def run_with(monkeypatch: pytest.MonkeyPatch, path: Path, *given: str) -> RsaConstants:
     monkeypatch.setenv("MODEL", str(path))
     monkeypatch.setattr(sys, "argv", ["02_rsa_basic.py", *given])
-    with session.command(RSA.constants, {"N": 8, "K": 3, "__file__": "02_rsa_basic.py"}) as (_, config):
+    with session.command(RSA.constants, {"N": 8, "K": 3, "__file__": "02_rsa_basic.py"}) as (
+        _,
+        config,
+    ):
         return config
 
 
 def test_constants_of_a_card_replace_the_file_s_and_the_command_line_replaces_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    card(tmp_path, 'engine = "llamacpp"\n[constants]\nN = 4\nK = 2\nMAX_TOKENS = 160\nPOPULATION = 3')
+    card(
+        tmp_path, 'engine = "llamacpp"\n[constants]\nN = 4\nK = 2\nMAX_TOKENS = 160\nPOPULATION = 3'
+    )
     config = run_with(monkeypatch, tmp_path / "mine.toml", "K=1")
     assert (config.N, config.K, config.MAX_TOKENS, config.T) == (4, 1, 160, RSA.constants().T)
     with session.open("x", config, tmp_path, opening=[("model", "m")]):
@@ -315,7 +371,10 @@ def test_the_scaffold_of_a_card_is_used_unless_the_command_line_names_one(
         monkeypatch.setattr(sys, "argv", ["18_proofs.py", *words])
         found = experiment_file.load("18_proofs")
         prover: Any = found.planned
-        with session.command(prover.constants, found.namespace | {"__file__": "18_proofs.py"}) as (_, config):
+        with session.command(prover.constants, found.namespace | {"__file__": "18_proofs.py"}) as (
+            _,
+            config,
+        ):
             assert (config.SCAFFOLD, prover.run.__name__, config.ROUNDS) == (name, name, 5)
     card(tmp_path, '[constants]\nSCAFFOLD = "nonsense"')
     monkeypatch.setattr(sys, "argv", ["18_proofs.py"])
@@ -327,13 +386,17 @@ def test_the_scaffold_of_a_card_is_used_unless_the_command_line_names_one(
 # EFFORT, and keys under several names
 
 
-@pytest.mark.parametrize("model", ["openai", "google", "gemini-3-pro", "together:openai/gpt-oss-120b"])
+@pytest.mark.parametrize(
+    "model", ["openai", "google", "gemini-3-pro", "together:openai/gpt-oss-120b"]
+)
 def test_effort_replaces_the_card_s_effort_and_enters_the_key_only_if_set(
     monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
     monkeypatch.setenv("MODEL", model)
     plain = environment.card()
-    assert "effort" not in plain.key_fields and "reasoning_effort" not in plain.body({"max_tokens": 1})
+    assert "effort" not in plain.key_fields and "reasoning_effort" not in plain.body(
+        {"max_tokens": 1}
+    )
     monkeypatch.setenv("EFFORT", "low")
     found = environment.card()
     assert found.key_fields == plain.key_fields | {"effort": "low"}
@@ -342,21 +405,28 @@ def test_effort_replaces_the_card_s_effort_and_enters_the_key_only_if_set(
 
 
 @pytest.mark.parametrize(("model", "url"), [("some/hub-model", ""), ("", "u"), ("big", "u")])
-def test_effort_works_for_models_without_a_card(monkeypatch: pytest.MonkeyPatch, model: str, url: str) -> None:
+def test_effort_works_for_models_without_a_card(
+    monkeypatch: pytest.MonkeyPatch, model: str, url: str
+) -> None:
     monkeypatch.setenv("MODEL", model)
     monkeypatch.setenv("EFFORT", "low")
     with closing(StandIn(models("vllm", model or "big"))) as server:
         monkeypatch.setenv("PORT", str(server.port))
         monkeypatch.setenv("BASE_URL", url and server.url)
         with start.serving() as found:
-            assert found.card.body({"max_tokens": 1})["reasoning_effort"] == "low" and not found.card.name
+            assert (
+                found.card.body({"max_tokens": 1})["reasoning_effort"] == "low"
+                and not found.card.name
+            )
         assert attach.look_again(found) == found
         monkeypatch.setenv("EFFORT", "")
         with start.serving() as plain:
             assert found.key_fields == plain.key_fields | {"effort": "low"}
 
 
-def test_effort_is_refused_for_a_served_model_that_takes_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_effort_is_refused_for_a_served_model_that_takes_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("EFFORT", "low")
     with closing(StandIn(models("vllm", "lm-provers/QED-Nano"))) as server:
         monkeypatch.setenv("BASE_URL", server.url)
@@ -365,7 +435,9 @@ def test_effort_is_refused_for_a_served_model_that_takes_none(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("model", ["", "embedded", "smollm2", "lm-provers/QED-Nano"])
-def test_effort_is_refused_for_models_that_do_not_reason(monkeypatch: pytest.MonkeyPatch, model: str) -> None:
+def test_effort_is_refused_for_models_that_do_not_reason(
+    monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
     monkeypatch.setenv("MODEL", model)
     monkeypatch.setenv("EFFORT", "low")
     with pytest.raises(UserError, match="EFFORT=low"):

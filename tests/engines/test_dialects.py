@@ -55,7 +55,8 @@ ROWS = {
         {},
     ),
     "ollama": Row(
-        listed(owned_by="library") | {"/api/tags": {"models": [{"name": "default:latest", "digest": DIGEST}]}},
+        listed(owned_by="library")
+        | {"/api/tags": {"models": [{"name": "default:latest", "digest": DIGEST}]}},
         "/v1/models /props /api/tags",
         "other",
         None,
@@ -86,7 +87,9 @@ ROWS = {
 
 
 def test_every_engine_has_a_row() -> None:
-    assert {module.name for module in pkgutil.iter_modules(dialects.__path__)} == ROWS.keys() - {"ollama"}
+    assert {module.name for module in pkgutil.iter_modules(dialects.__path__)} == ROWS.keys() - {
+        "ollama"
+    }
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
@@ -116,7 +119,9 @@ SENT: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_known_engines_get_neutral_values_for_all_sampling_parameters(name: str, serve: Any, tmp_path: Path) -> None:
+def test_known_engines_get_neutral_values_for_all_sampling_parameters(
+    name: str, serve: Any, tmp_path: Path
+) -> None:
     here = serve(ROWS[name].pages)
     server = here.probed()
     sent = {"temperature": 0.7, "top_p": 1.0} | SENT[name]

@@ -1,4 +1,5 @@
-"""Test settings in the environment: read at each use, in one module; and the record of a server, a light import."""
+"""Test settings in the environment: read at each use, in one module; and the record of a server, a
+light import."""
 
 import os
 from pathlib import Path
@@ -16,7 +17,12 @@ from tests.fakes.engines import models
 def test_settings_are_read_at_each_use(monkeypatch: pytest.MonkeyPatch) -> None:
     assert environment.hosting() == Hosting() and environment.api_key() == ""
     environment.check()
-    for name, value in {"BIND": " 10.0.0.1\n", "PORT": " 30001\n", "API_KEY": "sk-1\n", "ENGINE": "VLLM"}.items():
+    for name, value in {
+        "BIND": " 10.0.0.1\n",
+        "PORT": " 30001\n",
+        "API_KEY": "sk-1\n",
+        "ENGINE": "VLLM",
+    }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("EXACT", "0")
     assert environment.hosting() == Hosting(BIND="10.0.0.1", PORT=30001, EXACT="0")
@@ -29,7 +35,8 @@ def test_settings_are_read_at_each_use(monkeypatch: pytest.MonkeyPatch) -> None:
     ("settings", "commit", "has_effect"),
     [
         ({"MODEL": "Qwen/Qwen3-0.6B"}, "0" * 40, True),
-        ({"MODEL": "Qwen/Qwen3-0.6B-GGUF"}, None, True),  # llama.cpp identifies the file by its hash
+        # llama.cpp identifies the file by its hash
+        ({"MODEL": "Qwen/Qwen3-0.6B-GGUF"}, None, True),
         ({}, "0" * 40, True),  # QED-Nano
         ({}, None, False),  # the embedded model
         ({"MODEL": "mine.gguf"}, None, False),
@@ -60,7 +67,9 @@ def test_a_revision_without_effect_is_known(
         ("KV", "int3"),
     ],
 )
-def test_settings_that_can_not_be_right_are_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+def test_settings_that_can_not_be_right_are_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
     monkeypatch.setenv(name, value)
     with pytest.raises(UserError, match=name) as raised:
         environment.check()
@@ -92,24 +101,43 @@ URL = "http://127.0.0.1:1/v1"
     ],
 )
 def test_model_is_a_card_a_path_of_weights_or_the_name_of_a_model_on_a_server(
-    monkeypatch: Any, tmp_path: Path, model: str, engine: str, base_url: str, served: str, chosen: Any
+    monkeypatch: Any,
+    tmp_path: Path,
+    model: str,
+    engine: str,
+    base_url: str,
+    served: str,
+    chosen: Any,
 ) -> None:
     (tmp_path / "a.gguf").touch()
-    for name, value in {"MODEL": model.format(folder=tmp_path), "ENGINE": engine, "BASE_URL": base_url}.items():
+    for name, value in {
+        "MODEL": model.format(folder=tmp_path),
+        "ENGINE": engine,
+        "BASE_URL": base_url,
+    }.items():
         monkeypatch.setenv(name, value)
     if chosen is UserError:
         with pytest.raises(UserError, match=engine or str(tmp_path)):
             environment.engine()
     else:
-        assert (environment.served_model(), environment.engine()) == (served.format(folder=tmp_path), chosen)
+        assert (environment.served_model(), environment.engine()) == (
+            served.format(folder=tmp_path),
+            chosen,
+        )
 
 
-def test_a_card_is_chosen_for_a_while_in_place_of_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_card_is_chosen_for_a_while_in_place_of_another_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("ENGINE", "vllm")
     monkeypatch.delenv("MODEL", raising=False)
     with environment.choosing("embedded"):
-        assert (environment.base_url(), environment.engine(), environment.card().name) == ("", "embedded", "embedded")
+        assert (environment.base_url(), environment.engine(), environment.card().name) == (
+            "",
+            "embedded",
+            "embedded",
+        )
     with environment.choosing(""):
         assert environment.base_url() == "http://127.0.0.1:9/v1"
     assert environment.base_url() == "http://127.0.0.1:9/v1" and "MODEL" not in os.environ
@@ -123,7 +151,11 @@ def test_a_card_is_chosen_for_a_while_in_place_of_another_server(monkeypatch: py
     ("settings", "named", "changed"),
     [
         ({}, "", {}),
-        ({"BASE_URL": URL, "ENGINE": "vllm"}, "openai", {"MODEL": "openai", "BASE_URL": "", "ENGINE": ""}),
+        (
+            {"BASE_URL": URL, "ENGINE": "vllm"},
+            "openai",
+            {"MODEL": "openai", "BASE_URL": "", "ENGINE": ""},
+        ),
         ({"BASE_URL": URL}, "big", {"MODEL": "big"}),
         ({"BASE_URL": URL}, "owner/name", {"MODEL": "owner/name"}),
         ({"BASE_URL": URL, "GRADER_URL": URL}, "big", {"GRADER_MODEL": "big"}),
@@ -135,7 +167,10 @@ def test_a_card_is_chosen_for_a_while_in_place_of_another_server(monkeypatch: py
     ],
 )
 def test_a_grader_is_a_card_a_model_of_a_server_or_a_model_of_the_hub(
-    monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], named: str, changed: dict[str, str] | None
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, str],
+    named: str,
+    changed: dict[str, str] | None,
 ) -> None:
     monkeypatch.delenv("MODEL", raising=False)
     for name, value in settings.items():

@@ -34,8 +34,8 @@ def chosen(gpu: str, need: Need = Need(), kv: str = "auto") -> Settings:  # noqa
 
 
 def test_the_settings_of_a_4090_by_hand() -> None:
-    """CUDA takes 512 MiB of 24,564 MiB, and 2.5 GiB and 4% stay free. 4,022,468,096 parameters in bf16. 36 layers with
-    8 heads of 128, keys and values of one byte in fp8."""
+    """CUDA takes 512 MiB of 24,564 MiB, and 2.5 GiB and 4% stay free. 4,022,468,096 parameters in
+    bf16. 36 layers with 8 heads of 128, keys and values of one byte in fp8."""
     free = 24564 * 2**20 - 2**29
     kept = 2.5 * GIB + 0.04 * 24564 * 2**20
     fraction = 1 - kept / free
@@ -65,7 +65,9 @@ def test_a_gpu_that_the_table_lacks_serves_by_its_memory(tmp_path: Path, monkeyp
     gpu = gpus.here()
     assert gpu.memory == 49140 * 2**20
     found = settings(QED_NANO, 262144, gpu, Need())
-    assert (found.kv, found.fraction) == ("bf16", 0.907) and found.tokens > chosen("4090", kv="bf16").tokens
+    assert (found.kv, found.fraction) == ("bf16", 0.907) and found.tokens > chosen(
+        "4090", kv="bf16"
+    ).tokens
 
 
 def test_a_context_is_never_longer_than_the_model_or_the_cache() -> None:
@@ -78,9 +80,16 @@ def test_a_need_comes_from_constants_or_from_the_command_line() -> None:
     sizes: dict[str, Any] = {"MAX_TOKENS": 1000, "ANSWER_TOKENS": 0}
     assert need_of(RSA, RSA.constants(N=8, K=4, **sizes)) == Need(4, 1000, 0)
     assert need_of(MAJORITY, MAJORITY.constants(**sizes)) == Need(0, 1000, 0)
-    assert need_of(REFINEMENT, REFINEMENT.constants(**sizes)) == Need(1, 1000, 0), "one that carries shows one"
-    assert need_of(BEST_OF, BEST_OF.constants(**sizes)) == Need(1, 1000, 0), "so does one that verifies"
-    assert Need.read(["K=4", "--dp-size", "2", "MAX_TOKENS=99"]) == (Need(4, 99), ["--dp-size", "2"])
+    assert need_of(REFINEMENT, REFINEMENT.constants(**sizes)) == Need(1, 1000, 0), (
+        "one that carries shows one"
+    )
+    assert need_of(BEST_OF, BEST_OF.constants(**sizes)) == Need(1, 1000, 0), (
+        "so does one that verifies"
+    )
+    assert Need.read(["K=4", "--dp-size", "2", "MAX_TOKENS=99"]) == (
+        Need(4, 99),
+        ["--dp-size", "2"],
+    )
     with pytest.raises(UserError, match="N.*K, MAX_TOKENS"):
         Need.read(["N=4"])
     with pytest.raises(UserError, match="K=none"):
@@ -102,7 +111,8 @@ def test_a_key_is_on_no_command_line(engine: OnGpu, tmp_path: Path) -> None:
         file = tmp_path / "key.yaml"
         assert hidden == ["--config", str(file)] and not environment
         assert os.stat(file).st_mode & 0o777 == 0o600
-        assert json.loads(file.read_text().removeprefix("api-key: ")) == key  # YAML's double quotes are JSON's
+        # YAML's double quotes are JSON's
+        assert json.loads(file.read_text().removeprefix("api-key: ")) == key
     assert engine.secrets("", tmp_path / "none") == ([], {})
 
 
@@ -111,7 +121,14 @@ def test_flags_of_both_engines_follow_the_settings(tmp_path: Path, monkeypatch: 
     sglang = SGLANG.arguments(a_model(tmp_path), found, "127.0.0.1", 30000)
     vllm = VLLM.arguments(a_model(tmp_path), found, "127.0.0.1", 30000)
     for args, names in (
-        (sglang, {"--context-length": "68096", "--mem-fraction-static": "0.853", "--max-running-requests": "33"}),
+        (
+            sglang,
+            {
+                "--context-length": "68096",
+                "--mem-fraction-static": "0.853",
+                "--max-running-requests": "33",
+            },
+        ),
         (sglang, {"--sampling-defaults": "openai"}),
         (vllm, {"--max-model-len": "68096", "--kv-cache-dtype": "fp8", "--max-num-seqs": "33"}),
         (vllm, {"--generation-config": "vllm"}),
@@ -127,18 +144,26 @@ def test_flags_of_both_engines_follow_the_settings(tmp_path: Path, monkeypatch: 
     assert [flag for flag in fixed if flag not in sglang] == added
 
 
-def test_a_tiny_model_on_a_large_gpu_gets_no_more_tokens_than_sglang_can_list(tmp_path: Path) -> None:
-    tiny = structs.replace(QED_NANO, layers=2, hidden=64, heads=2, kv_heads=1, head_dim=32, intermediate=128, vocab=100)
+def test_a_tiny_model_on_a_large_gpu_gets_no_more_tokens_than_sglang_can_list(
+    tmp_path: Path,
+) -> None:
+    tiny = structs.replace(
+        QED_NANO, layers=2, hidden=64, heads=2, kv_heads=1, head_dim=32, intermediate=128, vocab=100
+    )
     for shape, is_capped in ((tiny, True), (QED_NANO, False)):
         found = settings(shape, 2048, gpus.named("h100"), Need(0, 300, 24))
         args = SGLANG.arguments(a_model(tmp_path), found, "127.0.0.1", 30000)
         assert ("--max-total-tokens" in args) is is_capped
 
 
-def test_no_more_is_in_flight_than_a_server_of_ours_decodes_together(tmp_path: Path, monkeypatch: Any) -> None:
+def test_no_more_is_in_flight_than_a_server_of_ours_decodes_together(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
     """The limit is not reported by vLLM. With added flags it may decode more."""
     monkeypatch.setattr(Model, "at", lambda *_: a_model(tmp_path))
-    running = SimpleNamespace(wait_until=lambda *_: Server("vllm", "u", "m", "x", limit=258), failure=None)
+    running = SimpleNamespace(
+        wait_until=lambda *_: Server("vllm", "u", "m", "x", limit=258), failure=None
+    )
     monkeypatch.setattr(process, "running", lambda *_: nullcontext(running))
     monkeypatch.setattr(gpus, "here", lambda: gpus.named("4090"))
     for extra, limit in (((), 35), (("--max-num-seqs", "500"), 258)):
@@ -161,14 +186,26 @@ def test_gpus_used_together_hold_a_larger_model(tmp_path: Path) -> None:
         assert flag not in engine.arguments(a_model(tmp_path), one, "127.0.0.1", 30000)
 
 
-def test_a_users_own_model_is_served_under_a_name_that_identifies_its_weights(tmp_path: Path) -> None:
-    config = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128}
-    (tmp_path / "config.json").write_text(json.dumps(config | {"vocab_size": 100, "max_position_embeddings": 4096}))
+def test_a_users_own_model_is_served_under_a_name_that_identifies_its_weights(
+    tmp_path: Path,
+) -> None:
+    config = {
+        "num_hidden_layers": 2,
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "intermediate_size": 128,
+    }
+    (tmp_path / "config.json").write_text(
+        json.dumps(config | {"vocab_size": 100, "max_position_embeddings": 4096})
+    )
     (tmp_path / "model.safetensors").write_bytes(b"one")
     first = Model.at(str(tmp_path))
     (tmp_path / "model.safetensors").write_bytes(b"two")
     second = Model.at(str(tmp_path))
-    assert first.name.partition("@")[0] == second.name.partition("@")[0] == tmp_path.name and first.name != second.name
+    assert (
+        first.name.partition("@")[0] == second.name.partition("@")[0] == tmp_path.name
+        and first.name != second.name
+    )
     assert first.longest == 4096
 
 
@@ -181,7 +218,9 @@ def test_a_users_own_model_is_served_under_a_name_that_identifies_its_weights(tm
         (None, True),
     ],
 )
-def test_thinking_is_separated_if_the_template_mentions_it(template: str | None, thinks: bool, tmp_path: Path) -> None:
+def test_thinking_is_separated_if_the_template_mentions_it(
+    template: str | None, thinks: bool, tmp_path: Path
+) -> None:
     """SGLang's parser takes all text before a closing tag for thinking."""
     (tmp_path / "config.json").write_text(json.dumps(QED_NANO_CONFIG))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))

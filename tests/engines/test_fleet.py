@@ -1,4 +1,5 @@
-"""Test servers on Slurm: the real gateway with real servers, killed during a run, and Slurm's scripts, run here."""
+"""Test servers on Slurm: the real gateway with real servers, killed during a run, and Slurm's
+scripts, run here."""
 
 import json
 import os
@@ -23,14 +24,20 @@ from tests.helpers.slurm import KEY, SUBMIT, ended, slurm, submit
 
 pytest.importorskip("sglang_router", reason="the gateway is not installed: bash setup.sh fleet")
 __all__ = ["slurm"]  # a fixture
-EXPERIMENT, SMALL = "02_rsa_basic", ("LIMIT=1", "N=8", "K=2", "T=1", "MAX_TOKENS=120", "CONCURRENCY=12")
+EXPERIMENT, SMALL = (
+    "02_rsa_basic",
+    ("LIMIT=1", "N=8", "K=2", "T=1", "MAX_TOKENS=120", "CONCURRENCY=12"),
+)
 GENERATIONS = 8 * 2
 
 
 def answers(results: Path) -> dict[str, str]:
-    """Return the answers in a run's journal by their keys, after a check that none failed and none is there twice."""
+    """Return the answers in a run's journal by their keys, after a check that none failed and none
+    is there twice."""
     journal = results / "journal" / f"{EXPERIMENT}.jsonl"
-    lines = [json.loads(line) for line in journal.read_text().splitlines()] if journal.exists() else []
+    lines = (
+        [json.loads(line) for line in journal.read_text().splitlines()] if journal.exists() else []
+    )
     found = {line["key"]: line["completion"]["answer"] for line in lines}
     assert len(found) == len(lines) and not any(line["completion"]["error"] for line in lines)
     return found
@@ -44,7 +51,13 @@ def test_a_server_that_ends_is_unregistered_and_restarted(
     @contextmanager
     def asked_for(*_: object, port: int) -> Iterator[Server]:
         seen.append(file.exists())
-        yield Server("vllm", f"http://127.0.0.1:{port}/v1", "m", "x", failure=lambda: f"ended: {file.read_text()}")
+        yield Server(
+            "vllm",
+            f"http://127.0.0.1:{port}/v1",
+            "m",
+            "x",
+            failure=lambda: f"ended: {file.read_text()}",
+        )
 
     monkeypatch.setattr(start, "asked_for", asked_for)
     with pytest.raises(UserError, match="ended: http://127.0.0.1"):
@@ -55,17 +68,33 @@ def test_a_server_that_ends_is_unregistered_and_restarted(
         fleet.serve(file)
 
 
-def test_refused_requests_are_passed_on_and_do_not_close_a_server(engine: Server, tmp_path: Path) -> None:
-    """The gateway's circuit breaker would close it after ten of them, and its retries would send each five times."""
+def test_refused_requests_are_passed_on_and_do_not_close_a_server(
+    engine: Server, tmp_path: Path
+) -> None:
+    """The gateway's circuit breaker would close it after ten of them, and its retries would send
+    each five times."""
     port, metrics = process.free_port(), process.free_port()
     root = f"http://127.0.0.1:{port}"
-    args = [sys.executable, "-m", "core.engines.fleet", "gateway", "127.0.0.1", str(port), str(metrics)]
+    args = [
+        sys.executable,
+        "-m",
+        "core.engines.fleet",
+        "gateway",
+        "127.0.0.1",
+        str(port),
+        str(metrics),
+    ]
     (tmp_path / "0").write_text(engine.base_url.removesuffix("/v1"))
-    web = httpx2.Client(verify=False, timeout=60)  # reading the certificates takes longer than a request
+    # reading the certificates takes longer than a request
+    web = httpx2.Client(verify=False, timeout=60)
     with web, process.running("the gateway", args, port, tmp_path / "log") as held:
         held.wait_until(lambda: fleet.follow(root, tmp_path) or None, 60)
         for tokens, status in [(4000, 400)] * 12 + [(1, 200)]:
-            asked = {"model": engine.model, "messages": [{"role": "user", "content": "1 " * tokens}], "max_tokens": 1}
+            asked = {
+                "model": engine.model,
+                "messages": [{"role": "user", "content": "1 " * tokens}],
+                "max_tokens": 1,
+            }
             assert web.post(f"{root}/v1/chat/completions", json=asked).status_code == status
         text = web.get(f"http://127.0.0.1:{metrics}/metrics").text
         assert re.findall(r"smg_router_requests_total\{[^}]*\} (\d+)", text) == ["13"]
@@ -79,19 +108,29 @@ def test_refused_requests_are_passed_on_and_do_not_close_a_server(engine: Server
 def test_the_shell_scripts_pass_shellcheck() -> None:
     scripts = [*ROOT.glob("*.sh"), *ROOT.glob("scripts/*.sh"), *SUBMIT.parent.iterdir()]
     assert len(scripts) >= 8
-    done = subprocess.run([Path(sys.executable).with_name("shellcheck"), *scripts], capture_output=True, text=True)
+    done = subprocess.run(
+        [Path(sys.executable).with_name("shellcheck"), *scripts], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.faults
-def test_on_slurm_a_job_that_runs_out_of_time_continues_with_new_servers(slurm: dict[str, str], results: Path) -> None:
+def test_on_slurm_a_job_that_runs_out_of_time_continues_with_new_servers(
+    slurm: dict[str, str], results: Path
+) -> None:
     done = submit(slurm, EXPERIMENT, *SMALL)
     assert done.returncode == 0, done.stderr
-    assert "servers: job array 1001. 02_rsa_basic: job 1002" in done.stdout and "scancel 1002 1001" in done.stdout
+    assert (
+        "servers: job array 1001. 02_rsa_basic: job 1002" in done.stdout
+        and "scancel 1002 1001" in done.stdout
+    )
     state = Path(slurm["SLURM_STAND_IN"])
     assert eventually(lambda: len(answers(results)) >= 5)
-    os.kill(int((state / "1002.pids").read_text()), signal.SIGUSR1)  # as --signal=B:USR1@120 asks for
-    assert eventually(lambda: (results / f"{EXPERIMENT}.json").exists() and ended(slurm, "1001", "1002", "1003"))
+    # as --signal=B:USR1@120 asks for
+    os.kill(int((state / "1002.pids").read_text()), signal.SIGUSR1)
+    assert eventually(
+        lambda: (results / f"{EXPERIMENT}.json").exists() and ended(slurm, "1001", "1002", "1003")
+    )
     jobs = [json.loads(line) for line in (state / "jobs.jsonl").read_text().splitlines()]
     servers, experiment = "servers.sbatch", "experiment.sbatch"
     assert [Path(job["script"]).name for job in jobs] == [servers, experiment, servers]
@@ -105,12 +144,24 @@ def test_on_slurm_a_job_that_runs_out_of_time_continues_with_new_servers(slurm: 
     assert log.count("2 of 2 servers answer") == 2 and "a gateway in front of 2 servers" in log
     assert "completions reused" in log and "Traceback" not in log
     assert not list(results.glob("fleet/slurm-100?/*")), "no server stays registered"
-    assert KEY not in asked + "".join(path.read_text("latin-1") for path in results.rglob("*") if path.is_file())
+    assert KEY not in asked + "".join(
+        path.read_text("latin-1") for path in results.rglob("*") if path.is_file()
+    )
 
 
 def test_a_job_that_fails_cancels_its_servers(slurm: dict[str, str], results: Path) -> None:
-    command = ["bash", str(SUBMIT.with_name("experiment.sbatch")), "1001", "2", "bash", "scripts/run.sh", EXPERIMENT]
-    done = subprocess.run(command, env=slurm | {"API_KEY": " "}, capture_output=True, text=True, cwd=ROOT)
+    command = [
+        "bash",
+        str(SUBMIT.with_name("experiment.sbatch")),
+        "1001",
+        "2",
+        "bash",
+        "scripts/run.sh",
+        EXPERIMENT,
+    ]
+    done = subprocess.run(
+        command, env=slurm | {"API_KEY": " "}, capture_output=True, text=True, cwd=ROOT
+    )
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     assert "scancel 1001" in (Path(slurm["SLURM_STAND_IN"]) / "log").read_text()
 
@@ -118,14 +169,19 @@ def test_a_job_that_fails_cancels_its_servers(slurm: dict[str, str], results: Pa
 def test_on_slurm_a_killed_server_loses_and_changes_nothing_and_a_cancelled_run_saves_what_it_has(
     slurm: dict[str, str], results: Path, tmp_path: Path, engine: Server
 ) -> None:
-    status, _, err = run(EXPERIMENT, *SMALL, RESULTS_DIR=str(tmp_path / "alone"), BASE_URL=engine.base_url)
+    status, _, err = run(
+        EXPERIMENT, *SMALL, RESULTS_DIR=str(tmp_path / "alone"), BASE_URL=engine.base_url
+    )
     assert status == 0, err
     alone = answers(tmp_path / "alone")
-    dead = dict.fromkeys(("http_proxy", "HTTP_PROXY", "all_proxy"), "http://127.0.0.1:9")  # not for our servers
+    # not for our servers
+    dead = dict.fromkeys(("http_proxy", "HTTP_PROXY", "all_proxy"), "http://127.0.0.1:9")
     assert submit(slurm | dead, EXPERIMENT, *SMALL, "T=50").returncode == 0
     assert eventually(lambda: len(answers(results)) >= 4)
     fleet, state = results / "fleet" / "slurm-1001", Path(slurm["SLURM_STAND_IN"])
-    assert httpx2.get(f"{(fleet / '0').read_text()}/props", timeout=60).status_code == 401, "without the key"
+    assert httpx2.get(f"{(fleet / '0').read_text()}/props", timeout=60).status_code == 401, (
+        "without the key"
+    )
     os.kill(int((state / "1001.pids").read_text().split()[1]), signal.SIGKILL)
     assert eventually(lambda: alone.keys() <= answers(results).keys())
     subprocess.run(["scancel", "1002"], env=slurm, timeout=60, check=True)
@@ -134,10 +190,14 @@ def test_on_slurm_a_killed_server_loses_and_changes_nothing_and_a_cancelled_run_
     assert not json.loads((results / f"{EXPERIMENT}.partial.json").read_text())["complete"]
     assert "requeue" not in (state / "log").read_text()
     assert "a gateway in front of 2 servers" in (results / "fleet" / "slurm-1002.log").read_text()
-    assert not any(KEY in path.read_text("latin-1") for path in results.rglob("*") if path.is_file())
+    assert not any(
+        KEY in path.read_text("latin-1") for path in results.rglob("*") if path.is_file()
+    )
 
 
-@pytest.mark.parametrize(("engine", "gpus"), [("sglang", "gpu:2"), ("vllm", "gpu:2"), ("embedded", "")])
+@pytest.mark.parametrize(
+    ("engine", "gpus"), [("sglang", "gpu:2"), ("vllm", "gpu:2"), ("embedded", "")]
+)
 def test_servers_reserve_the_gpus_that_their_engine_uses(
     slurm: dict[str, str], results: Path, tmp_path: Path, engine: str, gpus: str
 ) -> None:
@@ -157,7 +217,11 @@ def test_servers_reserve_the_gpus_that_their_engine_uses(
         (["02_rsa_basic"], {"SERVERS": "two"}, "SERVERS=two"),
         (["18_proofs", "GRADER=opnai"], {}, "opnai"),
         (["18_proofs", "GRADER=openai"], {"OPENAI_API_KEY": ""}, "OPENAI_API_KEY"),
-        (["18_proofs", "GRADER=openai"], {"OPENAI_API_KEY": "x", "GRADER_SERVERS": "2"}, "https://api.openai.com"),
+        (
+            ["18_proofs", "GRADER=openai"],
+            {"OPENAI_API_KEY": "x", "GRADER_SERVERS": "2"},
+            "https://api.openai.com",
+        ),
         (["02_rsa_basic"], {"SERVERS_OPTIONS": "--partitoin=gpu"}, "--partitoin"),
     ],
 )

@@ -1,4 +1,5 @@
-"""Test llama.cpp in a process of its own: it answers as in this process, and a stop ends it while it loads."""
+"""Test llama.cpp in a process of its own: it answers as in this process, and a stop ends it while
+it loads."""
 
 import json
 import os
@@ -42,7 +43,8 @@ def own_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Write a user's file: the embedded model with a hole at its end, as large as a file in a process of its own."""
+    """Write a user's file: the embedded model with a hole at its end, as large as a file in a
+    process of its own."""
     out = tmp_path / "large.gguf"
     with open(out, "wb") as file:
         file.write(EMBEDDED_GGUF.read_bytes())
@@ -52,7 +54,11 @@ def file(tmp_path: Path) -> Path:
 
 def greedy(server: Server) -> str:
     body = {"prompt": "1 + 5 =", "n_predict": 10, "temperature": 0}
-    return str(json.loads(client.send(f"{server.root}/completion", server.key, body, seconds=600))["content"])
+    return str(
+        json.loads(client.send(f"{server.root}/completion", server.key, body, seconds=600))[
+            "content"
+        ]
+    )
 
 
 def test_it_answers_as_in_this_process_and_ends_with_the_block(
@@ -71,7 +77,10 @@ def test_it_answers_as_in_this_process_and_ends_with_the_block(
 
 def test_its_errors_are_those_of_llamacpp(tmp_path: Path, own_process: None) -> None:
     (tmp_path / "cut.gguf").write_bytes(EMBEDDED_GGUF.read_bytes()[:-1])
-    with pytest.raises(UserError, match=r"cut\.gguf"), start.on_llamacpp(tmp_path / "cut.gguf", Need(1, 100)):
+    with (
+        pytest.raises(UserError, match=r"cut\.gguf"),
+        start.on_llamacpp(tmp_path / "cut.gguf", Need(1, 100)),
+    ):
         pass
 
 
@@ -105,12 +114,23 @@ def test_a_stop_while_a_file_is_loaded_ends_it_at_once(
 ) -> None:
     (tmp_path / "xllamacpp.py").write_text(STUCK)
     started, port = tmp_path / "started", str(free_port())
-    changes = {"PYTHONPATH": f"{ROOT}:{tmp_path}", "STARTED": str(started), "MODEL": str(file), "PORT": port}
-    args = ["experiments/01_baseline.py", "PROBLEMS=sums"] if command == "a run" else ["-m", "core.engines.start"]
+    changes = {
+        "PYTHONPATH": f"{ROOT}:{tmp_path}",
+        "STARTED": str(started),
+        "MODEL": str(file),
+        "PORT": port,
+    }
+    args = (
+        ["experiments/01_baseline.py", "PROBLEMS=sums"]
+        if command == "a run"
+        else ["-m", "core.engines.start"]
+    )
     process = python(*args, "MAX_TOKENS=100", **changes)
     try:
         assert process.stderr is not None
-        assert file.name in process.stderr.readline() and eventually(lambda: started.exists() and started.read_text())
+        assert file.name in process.stderr.readline() and eventually(
+            lambda: started.exists() and started.read_text()
+        )
         if command == "start_server":
             with pytest.raises(Loading):
                 client.find(f"http://127.0.0.1:{port}/v1/models")
@@ -126,23 +146,36 @@ def test_a_run_beside_start_server_waits_and_never_takes_the_embedded_model(
     file: Path, tmp_path: Path, results: Path
 ) -> None:
     (tmp_path / "xllamacpp.py").write_text(STUCK)
-    changes = {"PYTHONPATH": f"{ROOT}:{tmp_path}", "STARTED": str(tmp_path / "started"), "PORT": str(free_port())}
+    changes = {
+        "PYTHONPATH": f"{ROOT}:{tmp_path}",
+        "STARTED": str(tmp_path / "started"),
+        "PORT": str(free_port()),
+    }
     server = python("-m", "core.engines.start", MODEL=str(file), **changes)
     try:
         assert server.stderr is not None and file.name in server.stderr.readline()
-        beside = python("experiments/01_baseline.py", "PROBLEMS=sums", "LIMIT=1", "N=1", PORT=changes["PORT"])
+        beside = python(
+            "experiments/01_baseline.py", "PROBLEMS=sums", "LIMIT=1", "N=1", PORT=changes["PORT"]
+        )
         assert beside.stderr is not None and changes["PORT"] in beside.stderr.readline()
     finally:
         server.send_signal(signal.SIGTERM)
         server.communicate(timeout=60)
     status, out, err = ended(beside)  # the server has ended before it answered
-    assert status == 2 and changes["PORT"] in err and "embedded" not in out and not [*results.glob("*.json")]
+    assert (
+        status == 2
+        and changes["PORT"] in err
+        and "embedded" not in out
+        and not [*results.glob("*.json")]
+    )
 
 
 # The port of a server that loads
 
 
-def test_a_port_is_held_until_its_server_answers_and_without_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_is_held_until_its_server_answers_and_without_a_gap(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     port = free_port()
     url, states = f"http://127.0.0.1:{port}/v1/models", []
 

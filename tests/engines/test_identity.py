@@ -1,4 +1,5 @@
-"""Test that completions of other weights are never reused, and that results name the origin of reused ones."""
+"""Test that completions of other weights are never reused, and that results name the origin of
+reused ones."""
 
 import hashlib
 import json
@@ -35,7 +36,9 @@ ANSWERS = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
 @pytest.fixture
 def problems(tmp_path: Path) -> str:
     """Return the setting of a set of two problems."""
-    (tmp_path / "problems.json").write_text(json.dumps([{"problem": f"{i}+1?", "answer": 0} for i in range(2)]))
+    (tmp_path / "problems.json").write_text(
+        json.dumps([{"problem": f"{i}+1?", "answer": 0} for i in range(2)])
+    )
     return f"PROBLEMS={tmp_path}/problems.json"
 
 
@@ -51,19 +54,29 @@ def reused(completions: Sequence[Completion]) -> list[bool]:
 
 
 def ollama(digest: str, name: str = "default:latest") -> dict[str, Any]:
-    tags = {"models": [{"name": "another:latest", "digest": "f" * 64}, {"name": name, "digest": digest}]}
+    tags = {
+        "models": [{"name": "another:latest", "digest": "f" * 64}, {"name": name, "digest": digest}]
+    }
     return {"/v1/models": {"data": [{"id": name, "owned_by": "library"}]}, "/api/tags": tags}
 
 
 OTHERS = {
     "ollama: another digest": (ollama("a" * 64), ollama("b" * 64)),
     "sglang: other weights": (sglang(), sglang("/models/two")),
-    "sglang: weights changed while it serves": (sglang(), sglang() | {"/model_info": {"model_path": "/models/two"}}),
+    "sglang: weights changed while it serves": (sglang(), sglang() | {"/model_info": {(
+        "model_path"
+    ): (
+        "/models/two"
+    )}}),
     "sglang: weights updated": (
-        sglang(), sglang() | {"/model_info": {"model_path": "/models/one", "weight_version": "step-200"}}
+        sglang(), sglang() | {"/model_info": {"model_path": "/models/one", "weight_version": (
+            "step-200"
+        )}}
     ),
     "sglang: another type of KV cache": (sglang(), sglang(kv_cache_dtype="fp8_e5m2")),
-    "sglang: an adapter": (sglang(), sglang(lora_paths=[{"lora_name": "a", "lora_path": "/adapters/a"}])),
+    "sglang: an adapter": (sglang(), sglang(lora_paths=[{"lora_name": "a", "lora_path": (
+        "/adapters/a"
+    )}])),
     "vllm: other weights": (vllm(), vllm("/models/two")),
     "vllm: another type of KV cache": (vllm(), vllm(cache="fp8")),
     "llama.cpp: other weights": (llama(), llama("/models/two.gguf")),
@@ -105,17 +118,23 @@ def test_keys_contain_the_weights_and_the_engine_but_no_address_limit_or_version
     assert ((one.identity, one.key_fields) == (two.identity, two.key_fields)) is is_same
 
 
-def test_only_completions_of_equal_weights_are_reused_and_an_upgrade_is_recorded(serve: Any, tmp_path: Path) -> None:
+def test_only_completions_of_equal_weights_are_reused_and_an_upgrade_is_recorded(
+    serve: Any, tmp_path: Path
+) -> None:
     before, after = serve(sglang(version="1.0")), serve(sglang("/models/two", version="1.0"))
     mine = complete(before.probed(), tmp_path)
     assert reused(complete(after.probed(), tmp_path)) == [False] * 3 and len(after.asked) == 3
     new = serve(sglang(version="2.0")).probed()
     *again, fresh = complete(new, tmp_path, (1, 2, 3, 4))
     assert reused(again) == [True] * 3 and again == mine and not fresh.reused
-    assert again[0].origin == before.probed().origin and fresh.origin == new.origin != again[0].origin
+    assert (
+        again[0].origin == before.probed().origin and fresh.origin == new.origin != again[0].origin
+    )
 
 
-def test_a_server_that_reports_nothing_is_known_by_kind_name_and_address(serve: Any, tmp_path: Path) -> None:
+def test_a_server_that_reports_nothing_is_known_by_kind_name_and_address(
+    serve: Any, tmp_path: Path
+) -> None:
     one, two = serve(UNKNOWN).probed(), serve(UNKNOWN).probed()
     assert one.origin == f"other, default, at {one.base_url}" and one.key_fields == {}
     (completion,) = complete(one, tmp_path, (1,))
@@ -145,11 +164,21 @@ def test_weights_on_this_machine_are_known_by_their_content(tmp_path: Path) -> N
     before = fingerprint(one)
     changed(copy, one)
     assert fingerprint(one) == fingerprint(other) != before, "overwritten"
-    assert fingerprint(copy, is_here=False) == {"weights": str(copy)}, "a path on another machine is not our file"
-    for no_model in (tmp_path / "none.gguf", "model.gguf", "lm-provers/QED-Nano", tmp_path, "/dev/zero"):
+    assert fingerprint(copy, is_here=False) == {"weights": str(copy)}, (
+        "a path on another machine is not our file"
+    )
+    for no_model in (
+        tmp_path / "none.gguf",
+        "model.gguf",
+        "lm-provers/QED-Nano",
+        tmp_path,
+        "/dev/zero",
+    ):
         assert fingerprint(no_model) == {"weights": str(no_model)}
     sha = hashlib.sha256(copy.read_bytes()).hexdigest()[:12]
-    assert fingerprint(copy, f"m@{sha}") == {} and fingerprint(other, f"m@{sha}") == fingerprint(other), "a wrong name"
+    assert fingerprint(copy, f"m@{sha}") == {} and fingerprint(other, f"m@{sha}") == fingerprint(
+        other
+    ), "a wrong name"
     assert fingerprint(copy, f"m@{sha}", is_here=False) == {}
 
 
@@ -174,7 +203,9 @@ def test_folders_are_known_by_weights_tokenizer_and_template(tmp_path: Path) -> 
     assert fingerprint(hugging_face(tmp_path / "other", template="u")) != one
 
 
-def test_a_restart_with_other_weights_under_the_same_name_reuses_no_completion(tmp_path: Path) -> None:
+def test_a_restart_with_other_weights_under_the_same_name_reuses_no_completion(
+    tmp_path: Path,
+) -> None:
     found = []
     other = changed(EMBEDDED_GGUF, tmp_path / "two.gguf")
     for gguf in (EMBEDDED_GGUF, other, EMBEDDED_GGUF):
@@ -184,11 +215,17 @@ def test_a_restart_with_other_weights_under_the_same_name_reuses_no_completion(t
             assert server is not None
             found.append((server.origin, complete(server, tmp_path)))
     (one, first), (two, second), (again, third) = found
-    assert [reused(each) for each in (first, second, third)] == [[False] * 3, [False] * 3, [True] * 3]
+    assert [reused(each) for each in (first, second, third)] == [
+        [False] * 3,
+        [False] * 3,
+        [True] * 3,
+    ]
     assert first == third != second and one == again != two
 
 
-def test_results_count_reused_completions_by_origin_and_warn(serve: Any, results: Path, problems: str) -> None:
+def test_results_count_reused_completions_by_origin_and_warn(
+    serve: Any, results: Path, problems: str
+) -> None:
     constants = ("N=4", "MAX_TOKENS=100", problems)
     old, new = serve(sglang(version="0.5.22")), serve(sglang(version="0.5.23"))
     assert run("01_baseline", "LIMIT=1", *constants, BASE_URL=old.url)[0] == 0
@@ -202,7 +239,9 @@ def test_results_count_reused_completions_by_origin_and_warn(serve: Any, results
     assert note.endswith(f"4 by {before}") and f"note: {note}" in out
 
     assert run("02_rsa_basic", "T=1", *constants, BASE_URL=serve(sglang("/models/two")).url)[0] == 0
-    table = compare.table([compare.result(data.load(name, results)) for name in ("01_baseline", "02_rsa_basic")])
+    table = compare.table(
+        [compare.result(data.load(name, results)) for name in ("01_baseline", "02_rsa_basic")]
+    )
     assert "/models/one" in table and "/models/two" in table, "other weights under one name"
 
 
@@ -248,12 +287,16 @@ def test_spellings_of_a_models_name_are_recognised(asked: str, replied: str, is_
     assert warnings.is_spelling(asked, replied) is is_same
 
 
-def test_results_name_the_models_of_replies_and_the_basis_of_reuse(serve: Any, results: Path, problems: str) -> None:
+def test_results_name_the_models_of_replies_and_the_basis_of_reuse(
+    serve: Any, results: Path, problems: str
+) -> None:
     here = serve(UNKNOWN)
 
     def ran(n: int, *named: str) -> tuple[dict[str, Any], str]:
         here.named = list(named)
-        status, out, err = run("01_baseline", "LIMIT=1", f"N={n}", "MAX_TOKENS=100", problems, BASE_URL=here.url)
+        status, out, err = run(
+            "01_baseline", "LIMIT=1", f"N={n}", "MAX_TOKENS=100", problems, BASE_URL=here.url
+        )
         assert status == 0, err
         return load(results, "01_baseline"), " ".join(out.split())
 
@@ -269,7 +312,9 @@ def test_results_name_the_models_of_replies_and_the_basis_of_reuse(serve: Any, r
 # Another server in the middle of a run
 
 
-def test_a_server_that_comes_back_with_other_weights_in_the_middle_is_refused(serve: Any, tmp_path: Path) -> None:
+def test_a_server_that_comes_back_with_other_weights_in_the_middle_is_refused(
+    serve: Any, tmp_path: Path
+) -> None:
     here = serve(sglang())
     server = here.probed()
     here.pages = sglang("/models/two")
@@ -279,7 +324,9 @@ def test_a_server_that_comes_back_with_other_weights_in_the_middle_is_refused(se
     assert reused(complete(here.probed(), tmp_path, (1,))) == [False]
 
 
-def test_one_that_comes_back_upgraded_continues_under_its_new_origin(serve: Any, tmp_path: Path) -> None:
+def test_one_that_comes_back_upgraded_continues_under_its_new_origin(
+    serve: Any, tmp_path: Path
+) -> None:
     here = serve(sglang(version="1.0"))
     server = here.probed()
     here.pages = sglang(version="2.0")
@@ -288,7 +335,9 @@ def test_one_that_comes_back_upgraded_continues_under_its_new_origin(serve: Any,
     assert completion.origin.startswith("sglang 2.0") and completion.error is None
 
 
-def test_after_a_pause_a_server_is_probed_again(serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_pause_a_server_is_probed_again(
+    serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An endpoint may be idle overnight, and no connection shows that its server was restarted."""
     here = serve(sglang())
     server = here.probed()
@@ -299,7 +348,9 @@ def test_after_a_pause_a_server_is_probed_again(serve: Any, tmp_path: Path, monk
         complete(server, tmp_path, (2,))
 
 
-def test_pages_that_fail_while_a_server_is_asked_again_are_no_other_weights(serve: Any, tmp_path: Path) -> None:
+def test_pages_that_fail_while_a_server_is_asked_again_are_no_other_weights(
+    serve: Any, tmp_path: Path
+) -> None:
     here = serve(sglang(quantization="fp8"))
     server = here.probed()
     del here.pages["/server_info"]
@@ -339,14 +390,20 @@ OTHER = {"/v1/models": {"data": [{"id": "QED-Nano-Thinking-qwen3-r1", "owned_by"
 
 
 @pytest.mark.parametrize(("form", "thinks"), [("", False), ("tags", True), ("none", False)])
-def test_the_card_of_an_unknown_server_decides_and_no_name(serve: Any, tmp_path: Path, form: str, thinks: bool) -> None:
+def test_the_card_of_an_unknown_server_decides_and_no_name(
+    serve: Any, tmp_path: Path, form: str, thinks: bool
+) -> None:
     server = replace(serve(OTHER, cut).probed(), card=Card("mine", thinking=form))
     (completion,) = complete(server, tmp_path, (1,))
-    assert completion.truncated and (not completion.answer, bool(completion.thinking)) == (thinks, thinks)
+    assert completion.truncated and (not completion.answer, bool(completion.thinking)) == (
+        thinks,
+        thinks,
+    )
 
 
 def tokens(template: str) -> dict[str, Any]:
-    """Return SGLang's and vLLM's pages that render a chat and decode tokens; each character is a token."""
+    """Return SGLang's and vLLM's pages that render a chat and decode tokens; each character is a
+    token."""
 
     def tokenize(body: dict[str, Any]) -> dict[str, Any]:
         found = [ord(c) for c in template.format(body["messages"][0]["content"])]
@@ -360,28 +417,42 @@ def tokens(template: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", [sglang, vllm, llama])
-@pytest.mark.parametrize(("template", "opens"), [(THINKS, True), (ANSWERS, False)], ids=["open", "not"])
+@pytest.mark.parametrize(
+    ("template", "opens"), [(THINKS, True), (ANSWERS, False)], ids=["open", "not"]
+)
 def test_what_the_server_renders_itself_comes_first(
     serve: Any, tmp_path: Path, kind: Any, template: str, opens: bool
 ) -> None:
     pages = kind() | tokens(template)
-    pages["/apply-template"] = lambda body: {"prompt": template.format(body["messages"][0]["content"])}
+    pages["/apply-template"] = lambda body: {
+        "prompt": template.format(body["messages"][0]["content"])
+    }
     here = serve(pages, cut)
     assert here.probed().thinking is opens
     (completion,) = complete(here.probed(), tmp_path, (1,))
-    assert (bool(completion.thinking), bool(completion.answer)) == (opens, not opens) and len(here.asked) == 1
+    assert (bool(completion.thinking), bool(completion.answer)) == (opens, not opens) and len(
+        here.asked
+    ) == 1
 
 
 # Names that look like paths
 
 
-def test_in_a_fleet_a_path_of_weights_is_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_fleet_a_path_of_weights_is_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "0").write_text("http://node1:1")
     monkeypatch.setenv("MODEL", str(hugging_face(tmp_path / "model")))
     found = environment.behind_gateway("http://10.0.0.1:1", tmp_path)
-    assert found["BASE_URL"] == "http://10.0.0.1:1/v1" and "node1" in found["no_proxy"] and "MODEL" not in found
+    assert (
+        found["BASE_URL"] == "http://10.0.0.1:1/v1"
+        and "node1" in found["no_proxy"]
+        and "MODEL" not in found
+    )
     monkeypatch.setenv("MODEL", "lm-provers/QED-Nano")
-    assert environment.behind_gateway("http://10.0.0.1:1", tmp_path)["MODEL"] == "lm-provers/QED-Nano"
+    assert (
+        environment.behind_gateway("http://10.0.0.1:1", tmp_path)["MODEL"] == "lm-provers/QED-Nano"
+    )
 
 
 # Gateways
@@ -399,7 +470,11 @@ def test_a_gateway_reports_its_servers_and_their_summed_limit(
     for i, server in enumerate((one, serve(pages))):
         (tmp_path / str(i)).write_text(server.root)
     alone, found = one.probed(), front.probed()
-    assert (found.key_fields, found.origin, found.base_url) == (alone.key_fields, alone.origin, front.url)
+    assert (found.key_fields, found.origin, found.base_url) == (
+        alone.key_fields,
+        alone.origin,
+        front.url,
+    )
     assert (found.limit, found.context) == (2 * alone.limit, alone.context)
     assert found.why == "x (a gateway in front of 2 servers)"
     assert found.thinking is True, "its servers report more than the gateway"
@@ -407,4 +482,6 @@ def test_a_gateway_reports_its_servers_and_their_summed_limit(
     (tmp_path / "1").write_text(serve(sglang("/models/two")).root)
     with pytest.raises(UserError, match="/models/one.*/models/two"):
         front.probed()
-    assert {path for path, _ in front.seen} <= {"/v1/models"}, "the gateway is asked for no list of servers"
+    assert {path for path, _ in front.seen} <= {"/v1/models"}, (
+        "the gateway is asked for no list of servers"
+    )

@@ -23,12 +23,15 @@ from tests.fakes.engines import StandIn, llama, models
 from tests.fakes.http import Answer, HttpFake, Request, answer, silence
 from tests.helpers.machine import SGLANG, gpu_machine
 
-WORDS: dict[str, Any] = {"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}
+WORDS: dict[str, Any] = {
+    "error": {"message": "Loading model", "type": "unavailable_error", "code": 503}
+}
 READY = models("vllm", "big")["/v1/models"]
 
 
 def refusal(request: Request) -> None:
-    """Close a connection without a reply, as docker's proxy does for a container that does not listen yet."""
+    """Close a connection without a reply, as docker's proxy does for a container that does not
+    listen yet."""
     request.close_connection = True
 
 
@@ -58,7 +61,9 @@ LOADING: dict[str, Answer] = {
 class Slow(HttpFake):
     """A server that answers `loading` a few times, and then lists one model."""
 
-    def __init__(self, loading: Answer, times: int = 2, pages: dict[str, Any] | None = None, port: int = 0) -> None:
+    def __init__(
+        self, loading: Answer, times: int = 2, pages: dict[str, Any] | None = None, port: int = 0
+    ) -> None:
         self.loading, self.times = loading, times
         self.pages = pages or {"/v1/models": READY}
         super().__init__(port)
@@ -89,7 +94,11 @@ def no_embedded(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("state", LOADING)
 @pytest.mark.parametrize("by", ["PORT", "BASE_URL"])
 def test_a_run_waits_for_a_server_that_is_loading(
-    state: str, by: str, no_embedded: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    state: str,
+    by: str,
+    no_embedded: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     with closing(Slow(LOADING[state])) as slow:
         monkeypatch.setenv(by, str(slow.port) if by == "PORT" else slow.url)
@@ -164,7 +173,9 @@ def test_a_server_that_never_gets_ready_is_an_error(
             pass
 
 
-def test_a_server_that_ends_while_it_loads_is_an_error(no_embedded: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_ends_while_it_loads_is_an_error(
+    no_embedded: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(start, "GONE_SECONDS", 0.1)
     slow = Slow(LOADING["llama.cpp"], 10**9)
     monkeypatch.setenv("PORT", str(slow.port))
@@ -208,18 +219,25 @@ def test_another_program_on_the_port_is_an_error_and_never_the_embedded_model(
 ) -> None:
     with closing(Slow(PAGES[page], 10**9)) as other:
         monkeypatch.setenv("PORT", str(other.port))
-        with pytest.raises(UserError, match=f"PORT.*BASE_URL=http://127.0.0.1:{other.port}"), start.serving():
+        with (
+            pytest.raises(UserError, match=f"PORT.*BASE_URL=http://127.0.0.1:{other.port}"),
+            start.serving(),
+        ):
             pass
 
 
-def test_another_protocol_on_the_port_is_an_error(no_embedded: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_protocol_on_the_port_is_an_error(
+    no_embedded: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with talking(b"SSH-2.0-OpenSSH_9.6\r\n") as port:
         monkeypatch.setenv("PORT", str(port))
         with pytest.raises(UserError, match="PORT"), start.serving():
             pass
 
 
-def test_the_embedded_engine_that_is_asked_for_ignores_the_port(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_embedded_engine_that_is_asked_for_ignores_the_port(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("ENGINE", "embedded")
     with closing(Slow(LOADING["llama.cpp"], 10**9)) as slow:
         monkeypatch.setenv("PORT", str(slow.port))
@@ -271,7 +289,9 @@ def test_a_server_that_start_server_starts_is_waited_for_before_it_listens(
 
 def test_a_run_beside_a_loading_server_waits_and_one_ctrl_c_ends_it(results: Path) -> None:
     with closing(Slow(LOADING["llama.cpp"], 10**9)) as slow:
-        process = python("experiments/01_baseline.py", "PROBLEMS=sums", "LIMIT=1", PORT=str(slow.port))
+        process = python(
+            "experiments/01_baseline.py", "PROBLEMS=sums", "LIMIT=1", PORT=str(slow.port)
+        )
         assert process.stderr is not None
         assert str(slow.port) in process.stderr.readline()
         process.send_signal(signal.SIGINT)
@@ -282,14 +302,20 @@ def test_a_run_beside_a_loading_server_waits_and_one_ctrl_c_ends_it(results: Pat
 def test_a_run_beside_another_program_names_the_remedy(results: Path) -> None:
     with closing(Slow(PAGES["a web page"], 10**9)) as other:
         status, out, err = run("01_baseline", "PROBLEMS=sums", "LIMIT=1", PORT=str(other.port))
-    assert status == 2 and f"port {other.port}" in err and "embedded" not in out and not [*results.glob("*.json")]
+    assert (
+        status == 2
+        and f"port {other.port}" in err
+        and "embedded" not in out
+        and not [*results.glob("*.json")]
+    )
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "localhost"])
 def test_the_address_that_servers_print_is_reached_without_the_proxy(
     host: str, monkeypatch: pytest.MonkeyPatch, results: Path
 ) -> None:
-    """vLLM prints http://0.0.0.0:8000. The list of models and the requests of a run must both reach it."""
+    """vLLM prints http://0.0.0.0:8000. The list of models and the requests of a run must both reach
+    it."""
     with closing(StandIn(models("vllm", "big"))) as here:
         monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
         monkeypatch.setenv("BASE_URL", here.url.replace("127.0.0.1", host))
@@ -297,7 +323,9 @@ def test_the_address_that_servers_print_is_reached_without_the_proxy(
         assert here.asked
 
 
-def test_an_error_behind_a_proxy_names_the_proxy_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_behind_a_proxy_names_the_proxy_without_its_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("http_proxy", "http://me:pass-word@127.0.0.1:9")
     monkeypatch.setenv("BASE_URL", "http://192.0.2.2:8000")
     with pytest.raises(UserError, match="http://127.0.0.1:9") as raised, start.serving():
@@ -305,10 +333,14 @@ def test_an_error_behind_a_proxy_names_the_proxy_without_its_password(monkeypatc
     assert "pass-word" not in str(raised.value)
 
 
-def test_a_run_beside_start_server_on_a_gpu_waits_and_starts_no_second_server(tmp_path: Path, results: Path) -> None:
+def test_a_run_beside_start_server_on_a_gpu_waits_and_starts_no_second_server(
+    tmp_path: Path, results: Path
+) -> None:
     port = str(free_port())
     wait = 'echo "$@" >>"$RESULTS_DIR/flags"; until [ -e "$RESULTS_DIR/go" ]; do sleep 0.1; done'
-    env = gpu_machine(tmp_path, results, SGLANG.replace('echo "$@" >"$RESULTS_DIR/flags"', wait), port)
+    env = gpu_machine(
+        tmp_path, results, SGLANG.replace('echo "$@" >"$RESULTS_DIR/flags"', wait), port
+    )
     server = python("-m", "core.engines.start", **env)
     try:
         assert server.stderr is not None and "sglang" in server.stderr.readline()

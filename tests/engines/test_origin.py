@@ -1,4 +1,5 @@
-"""Test redirects: models are read within a server, and neither key nor prompt is sent to another."""
+"""Test redirects: models are read within a server, and neither key nor prompt is sent to
+another."""
 
 import asyncio
 import urllib.request
@@ -44,19 +45,30 @@ def redirect(status: int, location: str) -> Answer:
 
 
 def place() -> Iterator[Place]:
-    with closing(Place({"/v1/models": answer(200, MODELS), "/v1/chat/completions": answer(200, CHAT)})) as place:
+    with closing(
+        Place({"/v1/models": answer(200, MODELS), "/v1/chat/completions": answer(200, CHAT)})
+    ) as place:
         yield place
 
 
-here, there = pytest.fixture(name="here")(place), pytest.fixture(name="there")(place)  # another port, another origin
+# another port, another origin
+here, there = pytest.fixture(name="here")(place), pytest.fixture(name="there")(place)
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize(
     "place",
-    ["http://127.0.0.1", "http://localhost", "//127.0.0.1", "http://user:password@127.0.0.1", "https://127.0.0.1"],
+    [
+        "http://127.0.0.1",
+        "http://localhost",
+        "//127.0.0.1",
+        "http://user:password@127.0.0.1",
+        "https://127.0.0.1",
+    ],
 )
-def test_the_list_of_models_is_asked_of_no_other_server(here: Place, there: Place, status: int, place: str) -> None:
+def test_the_list_of_models_is_asked_of_no_other_server(
+    here: Place, there: Place, status: int, place: str
+) -> None:
     here.pages["/v1/models"] = redirect(status, f"{place}:{there.port}/v1/models")
     with pytest.raises(Elsewhere) as raised:
         probe(here.root, "x", key=KEY)
@@ -80,19 +92,28 @@ def test_another_scheme_is_another_origin(here: Place) -> None:
     "location", ["/v2/models", "//127.0.0.1:{port}/v2/models", "http://127.0.0.1:{port}/v2/models"]
 )
 def test_redirects_within_a_server_are_followed(here: Place, location: str) -> None:
-    here.pages |= {"/v1/models": redirect(307, location.format(port=here.port)), "/v2/models": answer(200, MODELS)}
+    here.pages |= {
+        "/v1/models": redirect(307, location.format(port=here.port)),
+        "/v2/models": answer(200, MODELS),
+    }
     found = probe(here.root, "x", key=KEY)
     assert found is not None and found.model == "m"
 
 
-def test_redirects_of_optional_pages_to_another_server_are_ignored(here: Place, there: Place) -> None:
-    here.pages |= {path: redirect(302, f"{there.root}/manual") for path in ("/props", "/version", "/workers")}
+def test_redirects_of_optional_pages_to_another_server_are_ignored(
+    here: Place, there: Place
+) -> None:
+    here.pages |= {
+        path: redirect(302, f"{there.root}/manual") for path in ("/props", "/version", "/workers")
+    }
     found = probe(here.root, "x", key=KEY)
     assert found is not None and found.kind == "other" and there.asked == []
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_chat_request_is_sent_to_no_other_server(here: Place, there: Place, tmp_path: Path, status: int) -> None:
+def test_a_chat_request_is_sent_to_no_other_server(
+    here: Place, there: Place, tmp_path: Path, status: int
+) -> None:
     server = probe(here.root, "x", key=KEY)
     assert server is not None
     here.pages["/v1/chat/completions"] = redirect(status, f"{there.root}/v1/chat/completions")

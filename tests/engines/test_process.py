@@ -33,7 +33,9 @@ def pids(file: Path) -> list[int]:
 
 @pytest.mark.parametrize("program", [PAIR, DEAF], ids=["obeys", "ignores SIGTERM"])
 def test_all_of_a_server_ends_with_the_block_that_started_it(tmp_path: Path, program: str) -> None:
-    with process.running("X", [sys.executable, "-c", program, str(tmp_path / "pids")], 1, tmp_path / "log"):
+    with process.running(
+        "X", [sys.executable, "-c", program, str(tmp_path / "pids")], 1, tmp_path / "log"
+    ):
         both = pids(tmp_path / "pids")
         assert all(map(is_alive, both))
     assert eventually(lambda: not any(map(is_alive, both)))
@@ -61,35 +63,56 @@ def test_a_death_is_noticed_at_once_and_reported_with_the_log(tmp_path: Path, ca
     ):
         started.wait_until(lambda: None, 600)
     assert "loading" in (tmp_path / "log").read_text()
-    assert capsys.readouterr().err.endswith("  | loading\n  | RuntimeError: no such thing\n"), "its last lines"
+    assert capsys.readouterr().err.endswith("  | loading\n  | RuntimeError: no such thing\n"), (
+        "its last lines"
+    )
 
 
 def test_a_server_whose_log_is_full_is_not_blocked(tmp_path: Path) -> None:
     """It prints more than a pipe holds before it is ready."""
     ready = tmp_path / "ready"
-    chatty = f"import time\nfor n in range(20000): print('line', n)\nopen({str(ready)!r}, 'w').close()\ntime.sleep(600)"
+    chatty = (
+        f"import time\nfor n in range(20000): print('line', n)\nopen({str(ready)!r}, "
+        "'w').close()\ntime.sleep(600)"
+    )
     with process.running("X", [sys.executable, "-c", chatty], 1, Path("/dev/full")) as started:
         started.wait_until(lambda: ready.exists() or None, 60)
 
 
-def test_a_key_is_removed_from_log_and_terminal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_key_is_removed_from_log_and_terminal(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     key = "s'3\\c\"r-" + "et" * 8  # printed as it is, as Python and as JSON quote it
-    says = f"import json; key = {key!r}; print('server_args=', dict(api_key=key)); print(key); print(json.dumps(key))"
+    says = (
+        f"import json; key = {key!r}; print('server_args=', dict(api_key=key)); print(key); "
+        "print(json.dumps(key))"
+    )
     log = tmp_path / "log"
-    failing = [sys.executable, "-c", f"{says}; raise SystemExit('error: the key ' + key + ' is not available.')"]
-    with process.running("X", failing, 1, log, secret=key) as started, pytest.raises(UserError) as raised:
+    failing = [
+        sys.executable,
+        "-c",
+        f"{says}; raise SystemExit('error: the key ' + key + ' is not available.')",
+    ]
+    with (
+        process.running("X", failing, 1, log, secret=key) as started,
+        pytest.raises(UserError) as raised,
+    ):
         started.wait_until(lambda: None, 600)
     assert log.stat().st_mode & 0o777 == 0o600
     with process.running("X", failing, 1, secret=key) as started:  # its output goes to the terminal
         assert eventually(lambda: started.failure() is not None)
-    seen = log.read_text() + str(raised.value) + str(started.failure()) + "".join(capfd.readouterr())
+    seen = (
+        log.read_text() + str(raised.value) + str(started.failure()) + "".join(capfd.readouterr())
+    )
     assert seen.count(process.BLOT) >= 8
     assert "etet" not in seen
 
 
 def test_one_that_never_answers_is_given_up(tmp_path: Path) -> None:
     with (
-        process.running("X", [sys.executable, "-c", "import time; time.sleep(600)"], 1, tmp_path / "log") as started,
+        process.running(
+            "X", [sys.executable, "-c", "import time; time.sleep(600)"], 1, tmp_path / "log"
+        ) as started,
         pytest.raises(UserError, match="1 s"),
     ):
         started.wait_until(lambda: None, 1)
@@ -112,13 +135,22 @@ PORT, DRIVER, MEMORY, WEIGHTS = (meaning.format(port=77) for _, meaning in proce
     ("printed", "meaning"),
     [
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", MEMORY),
-        ("OSError: [Errno 98] error while attempting to bind on address ('127.0.0.1', 30000)", PORT),
+        (
+            "OSError: [Errno 98] error while attempting to bind on address ('127.0.0.1', 30000)",
+            PORT,
+        ),
         ("RuntimeError: Found no NVIDIA driver on your system.", DRIVER),
         ("OSError: /w/QED-Nano does not appear to have a file named config.json", WEIGHTS),
-        ("launch_server.py: error: unrecognized arguments: --fast", "unrecognized arguments: --fast"),
+        (
+            "launch_server.py: error: unrecognized arguments: --fast",
+            "unrecognized arguments: --fast",
+        ),
         ("Traceback\n  File x\nValueError: odd thing\nbye", "ValueError: odd thing"),
     ],
 )
 def test_errors_of_servers_are_explained(printed: str, meaning: str) -> None:
-    """They are printed by SGLang 0.5.23, vLLM 0.33.0, PyTorch and transformers, by their sources."""
-    assert process.explanation([f"{line}\n" for line in printed.split("\n")], 1, 77).endswith(meaning)
+    """They are printed by SGLang 0.5.23, vLLM 0.33.0, PyTorch and transformers, by their
+    sources."""
+    assert process.explanation([f"{line}\n" for line in printed.split("\n")], 1, 77).endswith(
+        meaning
+    )

@@ -1,4 +1,5 @@
-"""Fakes of engines that a run attaches to: the pages about themselves, and scripted answers to chats."""
+"""Fakes of engines that a run attaches to: the pages about themselves, and scripted answers to
+chats."""
 
 import json
 from collections.abc import Callable
@@ -16,14 +17,18 @@ def plain(prompt: str, cap: int, seed: int) -> Said:
 
 
 class StandIn(HttpFake):
-    """A server of these `pages` (a page may be a function of the request's body), which answers chats by `say(prompt,
-    cap, seed)`."""
+    """A server of these `pages` (a page may be a function of the request's body), which answers
+    chats by `say(prompt, cap, seed)`."""
 
-    def __init__(self, pages: dict[str, Any], say: Callable[[str, int, int], Said] = plain, status: int = 200) -> None:
+    def __init__(
+        self, pages: dict[str, Any], say: Callable[[str, int, int], Said] = plain, status: int = 200
+    ) -> None:
         self.asked: list[dict[str, Any]] = []  # the bodies of chats
-        self.seen: list[tuple[str, str | None]] = []  # the path and the Authorization of each request
+        # the path and the Authorization of each request
+        self.seen: list[tuple[str, str | None]] = []
         self.faults: list[Answer] = []  # for the next chats
-        self.named: list[str] = []  # models that the next replies name, instead of the one asked for
+        # models that the next replies name, instead of the one asked for
+        self.named: list[str] = []
         self.pages, self.say, self.status = pages, say, status
         super().__init__()
 
@@ -37,8 +42,12 @@ class StandIn(HttpFake):
         self.asked.append(asked)
         if self.faults:
             return self.faults.pop(0)(request)
-        content, reasoning, reason = self.say(asked["messages"][-1]["content"], asked["max_tokens"], asked["seed"])
-        message = {"role": "assistant", "content": content} | ({"reasoning": reasoning} if reasoning else {})
+        content, reasoning, reason = self.say(
+            asked["messages"][-1]["content"], asked["max_tokens"], asked["seed"]
+        )
+        message = {"role": "assistant", "content": content} | (
+            {"reasoning": reasoning} if reasoning else {}
+        )
         usage = {"prompt_tokens": 5, "completion_tokens": 7}
         choices = [{"index": 0, "message": message, "finish_reason": reason}]
         with self.lock:
@@ -65,17 +74,29 @@ def models(owner: str, *names: str, **about: Any) -> dict[str, Any]:
 
 def sglang(path: str = "/models/one", version: str = "0.5.23", **info: Any) -> dict[str, Any]:
     return models("sglang", "default", max_model_len=40960) | {
-        "/server_info": {"model_path": path, "version": version, "dtype": "auto", "quantization": None} | info,
+        "/server_info": {
+            "model_path": path,
+            "version": version,
+            "dtype": "auto",
+            "quantization": None,
+        }
+        | info,
         "/model_info": {"model_path": path, "weight_version": "default"},
     }
 
 
-def vllm(root: str = "/models/one", version: str = "0.33.0", cache: str = "auto", **about: Any) -> dict[str, Any]:
+def vllm(
+    root: str = "/models/one", version: str = "0.33.0", cache: str = "auto", **about: Any
+) -> dict[str, Any]:
     metrics = f'vllm:cache_config_info{{block_size="16",cache_dtype="{cache}",engine="0"}} 1.0\n'
-    listed = models("vllm", "default", **{"root": root, "parent": None, "max_model_len": 40960} | about)
+    listed = models(
+        "vllm", "default", **{"root": root, "parent": None, "max_model_len": 40960} | about
+    )
     return listed | {"/version": {"version": version}, "/metrics": f"# HELP x\n{metrics}"}
 
 
-def llama(path: str = "/models/one.gguf", version: str = "b7000-abc", **props: Any) -> dict[str, Any]:
+def llama(
+    path: str = "/models/one.gguf", version: str = "b7000-abc", **props: Any
+) -> dict[str, Any]:
     page = {"model_path": path, "build_info": version, "total_slots": 4} | props
     return models("llamacpp", "default") | {"/props": page}

@@ -1,4 +1,5 @@
-"""A grader of proofs behind a real socket, which charges for its replies, and may throttle, refuse and fail."""
+"""A grader of proofs behind a real socket, which charges for its replies, and may throttle, refuse
+and fail."""
 
 import hashlib
 import json
@@ -10,7 +11,9 @@ from core.base.prices import Prices
 from tests.fakes.http import Answer, Mortal, Request, answer, is_gone
 
 PRICES = Prices(read=1.0, cached=0.1, written=10.0, on="2026-11-23")
-PROOF = re.compile(r"^----- ([0-9a-f]{16}) begins -----\n(.*)\n----- \1 ends -----$", re.MULTILINE | re.DOTALL)
+PROOF = re.compile(
+    r"^----- ([0-9a-f]{16}) begins -----\n(.*)\n----- \1 ends -----$", re.MULTILINE | re.DOTALL
+)
 
 
 def points_of(proof: str) -> int:
@@ -26,8 +29,9 @@ def quoting(prompt: str, seed: int) -> str:
 
 
 class GradingServer(Mortal):
-    """A grader that answers `reply(prompt, seed)`, or request number n by `fault(n)`, or refuses requests with fields
-    `refused`. `answered`: the messages and seeds of answered requests; `charged`: dollars."""
+    """A grader that answers `reply(prompt, seed)`, or request number n by `fault(n)`, or refuses
+    requests with fields `refused`. `answered`: the messages and seeds of answered requests;
+    `charged`: dollars."""
 
     def __init__(self, port: int = 0) -> None:
         self.reply: Callable[[str, int], str] = quoting
@@ -42,14 +46,19 @@ class GradingServer(Mortal):
 
     def get(self, request: Request) -> None:
         status = 200 if request.path.endswith("/models") else 404
-        answer(status, {"object": "list", "data": [{"id": "strict", "object": "model", "owned_by": "us"}]})(request)
+        answer(
+            status,
+            {"object": "list", "data": [{"id": "strict", "object": "model", "owned_by": "us"}]},
+        )(request)
 
     def post(self, request: Request, body: bytes) -> None:
-        if not request.path.endswith("/chat/completions"):  # llama.cpp's pages, because it answers /props
+        # llama.cpp's pages, because it answers /props
+        if not request.path.endswith("/chat/completions"):
             return answer(404, {})(request)
         asked: dict[str, Any] = json.loads(body)
         with self.lock:
-            is_dead = len(self.answered) + self._under_way >= self.life  # first, because a test revives it after a kill
+            # first, because a test revives it after a kill
+            is_dead = len(self.answered) + self._under_way >= self.life
             if is_gone(request):  # the client was killed before this was read
                 request.close_connection = True
                 return None
@@ -68,6 +77,11 @@ class GradingServer(Mortal):
         with self.lock:
             self._under_way -= 1
             self.answered.append((prompt, seed))
-            self.charged += PRICES.dollars((usage["prompt_tokens"], 0, usage["completion_tokens"])) or 0
-        choice = {"message": {"role": "assistant", "content": text}, "finish_reason": self.finish_reason}
+            self.charged += (
+                PRICES.dollars((usage["prompt_tokens"], 0, usage["completion_tokens"])) or 0
+            )
+        choice = {
+            "message": {"role": "assistant", "content": text},
+            "finish_reason": self.finish_reason,
+        }
         answer(200, {"model": "strict", "choices": [choice], "usage": usage})(request)

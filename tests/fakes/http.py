@@ -25,7 +25,8 @@ class _Listener(ThreadingHTTPServer):
 
 
 class HttpFake:
-    """A server on 127.0.0.1, on a free port or on `port`. `root` is its address, and `url` its API's (/v1)."""
+    """A server on 127.0.0.1, on a free port or on `port`. `root` is its address, and `url` its
+    API's (/v1)."""
 
     def __init__(self, port: int = 0) -> None:
         fake = self
@@ -33,7 +34,8 @@ class HttpFake:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # otherwise a body waits for 40 ms until the client has confirmed its head
+            # otherwise a body waits for 40 ms until the client has confirmed its head
+            disable_nagle_algorithm = True
 
             def log_message(self, format: str, *args: Any) -> None:
                 pass
@@ -67,15 +69,20 @@ class HttpFake:
         self._listener.server_close()
 
 
-def answer(status: int, content: bytes | dict[str, Any], kind: str = "application/json", **headers: str) -> Answer:
+def answer(
+    status: int, content: bytes | dict[str, Any], kind: str = "application/json", **headers: str
+) -> Answer:
     """Return the function that sends this answer."""
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
 
     def send(request: Request) -> None:
         request.send_response(status)
-        for name, value in ({"content_type": kind, "content_length": str(len(body))} | headers).items():
+        for name, value in (
+            {"content_type": kind, "content_length": str(len(body))} | headers
+        ).items():
             request.send_header(name.replace("_", "-"), value)
-        if request.close_connection:  # as real servers do: otherwise clients would ask again on the closed connection
+        # as real servers do: otherwise clients would ask again on the closed connection
+        if request.close_connection:
             request.send_header("connection", "close")
         request.end_headers()
         if request.command != "HEAD":
@@ -85,8 +92,11 @@ def answer(status: int, content: bytes | dict[str, Any], kind: str = "applicatio
 
 
 def forwarded(target: str, request: Request, body: bytes | None) -> tuple[int, str, bytes]:
-    """Send a request on to the server at `target`; return its answer: status, content type and body."""
-    onward = urllib.request.Request(target + request.path, body, {"content-type": "application/json"})
+    """Send a request on to the server at `target`; return its answer: status, content type and
+    body."""
+    onward = urllib.request.Request(
+        target + request.path, body, {"content-type": "application/json"}
+    )
     try:
         with urllib.request.urlopen(onward, timeout=120) as reply:
             return reply.status, reply.headers.get("content-type", ""), reply.read()
@@ -118,7 +128,8 @@ def silence(seconds: float) -> Answer:
 
 
 class Mortal(HttpFake):
-    """A server that answers `life` requests. Others get no answer, and `is_stuck` is set: time to kill the client."""
+    """A server that answers `life` requests. Others get no answer, and `is_stuck` is set: time to
+    kill the client."""
 
     def __init__(self, port: int = 0) -> None:
         self.life = 10**9
@@ -136,7 +147,8 @@ class Mortal(HttpFake):
 
 
 class Proxy(Mortal):
-    """A proxy of the engine at `target`. The next requests get the answers in `script` instead, one each."""
+    """A proxy of the engine at `target`. The next requests get the answers in `script` instead, one
+    each."""
 
     def __init__(self, target: str, port: int = 0) -> None:
         self.script: list[Answer] = []

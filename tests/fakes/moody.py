@@ -15,12 +15,21 @@ def chat(message: Any, **more: Any) -> dict[str, Any]:
     """Return a chat completion with a `message`, or a text; `more`: fields of its choice."""
     message = {"role": "assistant", "content": message} if isinstance(message, str) else message
     choice = {"index": 0, "finish_reason": "stop", "message": message} | more
-    return {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": USAGE}
+    return {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [choice],
+        "usage": USAGE,
+    }
 
 
 def replied(message: Any, prompt: int = 30, **more: Any) -> Answer:
     """Return the answer with a `message` of 12 tokens to a prompt of so many."""
-    return answer(200, chat(message, **more) | {"usage": {"prompt_tokens": prompt, "completion_tokens": 12}})
+    return answer(
+        200, chat(message, **more) | {"usage": {"prompt_tokens": prompt, "completion_tokens": 12}}
+    )
 
 
 def events(chunks: Sequence[Any], end: bytes = b"\n", done: bool = True) -> bytes:

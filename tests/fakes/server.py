@@ -1,7 +1,7 @@
 """A scripted model behind a real socket, for runs of scaffolds end to end.
 
-A reply follows from the prompt's role and a hash of the request, so that a repeated request gets the same reply. Most
-replies can be read, and some can't.
+A reply follows from the prompt's role and a hash of the request, so that a repeated request gets
+the same reply. Most replies can be read, and some can't.
 """
 
 import hashlib
@@ -29,7 +29,9 @@ def stated(prompt: str) -> list[str]:
 def reply(prompt: str, number: int) -> str:
     """Return the reply to a request with the hash `number`."""
     if '"Verdict: True"' in prompt:
-        return f"Looked.\nVerdict: {('True', 'True', 'True', 'False', 'False', 'perhaps')[number % 6]}"
+        return (
+            f"Looked.\nVerdict: {('True', 'True', 'True', 'False', 'False', 'perhaps')[number % 6]}"
+        )
     if '"yes" or "no"' in prompt:
         return ("Yes.", "yes", "I would say yes", "No", "no, it has flaws", "perhaps")[number % 6]
     if '"Better: 1"' in prompt:
@@ -48,7 +50,11 @@ def reply(prompt: str, number: int) -> str:
         return f"Score: {number % 9}"
     if '"Score: 0.5"' in prompt:
         score = f"Score: {('0', '0.5', '1', '1/2', 'high')[number % 5]}"
-        return f"It is \\boxed{{{number % 3}}}\nSelf-assessment:\n{score}" if "Self-assessment" in prompt else score
+        return (
+            f"It is \\boxed{{{number % 3}}}\nSelf-assessment:\n{score}"
+            if "Self-assessment" in prompt
+            else score
+        )
     if lines := stated(prompt):  # in a scaffold that is unknown here
         return (*lines, "I wonder")[number % (len(lines) + 1)]
     return f"It is \\boxed{{{number % 3}}}"
@@ -65,7 +71,8 @@ class ScriptedServer(Mortal):
         answer(200, {"object": "list", "data": [{"id": "scripted", "object": "model"}]})(request)
 
     def post(self, request: Request, body: bytes) -> None:
-        if not request.path.endswith("/chat/completions"):  # llama.cpp's pages, because it answers /props
+        # llama.cpp's pages, because it answers /props
+        if not request.path.endswith("/chat/completions"):
             return answer(404, {})(request)
         with self.lock:
             if is_gone(request):  # the client was killed before this was read
@@ -78,10 +85,17 @@ class ScriptedServer(Mortal):
         else:
             asked = json.loads(body)
             number = int.from_bytes(
-                hashlib.sha256(f"{asked['messages'][-1]['content']} {asked['seed']}".encode()).digest()[:4], "big"
+                hashlib.sha256(
+                    f"{asked['messages'][-1]['content']} {asked['seed']}".encode()
+                ).digest()[:4],
+                "big",
             )
             text = self.reply(asked["messages"], number)
-            answer(200, _completion(asked["messages"][-1]["content"], number, text), "text/event-stream")(request)
+            answer(
+                200,
+                _completion(asked["messages"][-1]["content"], number, text),
+                "text/event-stream",
+            )(request)
 
     def reply(self, messages: list[dict[str, str]], number: int) -> str:
         """Return the reply to a request with the hash `number`."""
@@ -91,7 +105,11 @@ class ScriptedServer(Mortal):
 def _completion(prompt: str, number: int, text: str) -> bytes:
     """A streamed chat completion, in one write."""
     delta = {"role": "assistant", "reasoning_content": f"I think {number}.", "content": text}
-    usage = {"prompt_tokens": len(prompt) // 4, "completion_tokens": 20, "total_tokens": len(prompt) // 4 + 20}
+    usage = {
+        "prompt_tokens": len(prompt) // 4,
+        "completion_tokens": 20,
+        "total_tokens": len(prompt) // 4 + 20,
+    }
     head = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "scripted"}
     choice = {"index": 0, "delta": delta, "finish_reason": "stop"}
     return events([head | {"choices": [choice]}, head | {"choices": [], "usage": usage}])

@@ -1,7 +1,9 @@
-"""Slurm's commands as the scripts use them, without a cluster: sbatch, scancel and scontrol requeue.
+"""Slurm's commands as the scripts use them, without a cluster: sbatch, scancel and scontrol
+requeue.
 
 Options must be known to Slurm. Jobs run as sessions of this machine. The state is in
-$SLURM_STAND_IN: jobs.jsonl (one submission a line), ID.json (how to start it), ID.pids, and log (the commands).
+$SLURM_STAND_IN: jobs.jsonl (one submission a line), ID.json (how to start it), ID.pids, and log
+(the commands).
 """
 
 import fcntl
@@ -16,14 +18,26 @@ from pathlib import Path
 from typing import Any
 
 STATE = Path(os.environ.get("SLURM_STAND_IN", ""))
-# Options that the scripts use, from the sbatch man page of slurm-client 22.05.8, without and with a value.
+# Options that the scripts use, from the sbatch man page of slurm-client 22.05.8, without and with a
+# value.
 FLAGS = {"parsable", "requeue"}
-VALUED = {"chdir", "export", "array", "output", "dependency", "kill-on-invalid-dep", "job-name", "ntasks", "gres"}
+VALUED = {
+    "chdir",
+    "export",
+    "array",
+    "output",
+    "dependency",
+    "kill-on-invalid-dep",
+    "job-name",
+    "ntasks",
+    "gres",
+}
 VALUED |= {"cpus-per-task", "mem", "time", "open-mode", "signal", "partition", "account"}
 
 
 def options(words: list[str]) -> tuple[dict[str, str | None], list[str]]:
-    """Return the long options that `words` begin with, checked, and the rest. Exits like sbatch if one is wrong."""
+    """Return the long options that `words` begin with, checked, and the rest. Exits like sbatch if
+    one is wrong."""
     found: dict[str, str | None] = {}
     while words and words[0].startswith("-"):
         name, equals, value = words.pop(0).removeprefix("--").partition("=")
@@ -54,10 +68,15 @@ def sbatch(words: list[str]) -> None:
         with open(STATE / "jobs.jsonl", "a+") as jobs:
             jobs.seek(0)
             number = str(1001 + len(jobs.readlines()))
-            jobs.write(json.dumps({"id": number, "options": asked, "script": script, "args": args}) + "\n")
+            jobs.write(
+                json.dumps({"id": number, "options": asked, "script": script, "args": args}) + "\n"
+            )
     if dependency := asked.get("dependency"):
-        assert (STATE / f"{dependency.split(':')[1]}.json").exists(), "sbatch: error: Job dependency problem"
-    copy = STATE / f"{number}.slurm_script"  # as Slurm runs one, a script can't find files in its own folder
+        assert (STATE / f"{dependency.split(':')[1]}.json").exists(), (
+            "sbatch: error: Job dependency problem"
+        )
+    # as Slurm runs one, a script can't find files in its own folder
+    copy = STATE / f"{number}.slurm_script"
     copy.write_text(text)
     job = {"args": [str(copy), *args], "options": asked, "environment": dict(os.environ)}
     (STATE / f"{number}.json").write_text(json.dumps(job))
@@ -72,7 +91,9 @@ def sbatch(words: list[str]) -> None:
 def apart(*words: str) -> None:
     """Start this program as the controller, which outlives the command."""
     command = [sys.executable, __file__, *words]
-    subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.Popen(
+        command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
 
 
 def later(number: str, first: str) -> None:
@@ -100,17 +121,26 @@ def watch(number: str, restarts: str) -> None:
     job: dict[str, Any] = json.loads((STATE / f"{number}.json").read_text())
     first, _, last = (job["options"].get("array") or "").partition("-")
     started = []
-    for task in [str(task) for task in range(int(first), int(last or first) + 1)] if first else [""]:
-        environment = job["environment"] | {"SLURM_JOB_ID": number, "SLURMD_NODENAME": os.uname().nodename}
+    for task in (
+        [str(task) for task in range(int(first), int(last or first) + 1)] if first else [""]
+    ):
+        environment = job["environment"] | {
+            "SLURM_JOB_ID": number,
+            "SLURMD_NODENAME": os.uname().nodename,
+        }
         if task:
             environment |= {"SLURM_ARRAY_JOB_ID": number, "SLURM_ARRAY_TASK_ID": task}
         if restarts != "0":
             environment["SLURM_RESTART_COUNT"] = restarts
-        output = job["options"]["output"].replace("%A", number).replace("%a", task).replace("%j", number)
+        output = (
+            job["options"]["output"].replace("%A", number).replace("%a", task).replace("%j", number)
+        )
         with open(output, "ab") as log:
             streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
             place = {"cwd": job["options"]["chdir"], "env": environment}
-            started.append(subprocess.Popen(["bash", *job["args"]], **place, **streams, start_new_session=True))
+            started.append(
+                subprocess.Popen(["bash", *job["args"]], **place, **streams, start_new_session=True)
+            )
     write(STATE / f"{number}.pids", " ".join(str(process.pid) for process in started))
     status = max(abs(process.wait()) for process in started)
     if (STATE / f"{number}.restarts").read_text() == restarts:

@@ -25,7 +25,15 @@ SEED = int(os.environ.get("FAULTS_SEED", "0"))
 NAME = "02_rsa_basic"
 IN_FLIGHT = 4
 # A run of 32 completions, all cut off and forced to answer.
-CONSTANTS = ("LIMIT=2", "N=4", "K=2", "T=3", "MAX_TOKENS=38", "ANSWER_TOKENS=24", f"CONCURRENCY={IN_FLIGHT}")
+CONSTANTS = (
+    "LIMIT=2",
+    "N=4",
+    "K=2",
+    "T=3",
+    "MAX_TOKENS=38",
+    "ANSWER_TOKENS=24",
+    f"CONCURRENCY={IN_FLIGHT}",
+)
 TOTAL = 2 * 4 * 4
 Popen = subprocess.Popen[str]
 PIPES: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -99,7 +107,9 @@ def wait(process: Popen, seconds: float) -> None:
 def wait_for_lines(process: Popen, folder: Path, count: int) -> None:
     """Wait until its journal has `count` lines, or it ends."""
     path = journal(folder)
-    while process.poll() is None and not (path.exists() and path.read_bytes().count(b"\n") >= count):
+    while process.poll() is None and not (
+        path.exists() and path.read_bytes().count(b"\n") >= count
+    ):
         time.sleep(0.005)
 
 
@@ -111,7 +121,8 @@ def finish(folder: Path, *overrides: str, **changes: str) -> dict[str, Any]:
 
 
 def whole(folder: Path) -> dict[str, Any]:
-    """Return the results of a complete run without times, after a check that nothing is left over or kept twice."""
+    """Return the results of a complete run without times, after a check that nothing is left over
+    or kept twice."""
     document: dict[str, Any] = timeless(load(folder, NAME))
     for name in ("git_commit", "git_dirty"):  # the repository may change while tests run
         del document["provenance"][name]

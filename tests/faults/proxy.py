@@ -1,4 +1,5 @@
-"""A proxy that mistreats requests to a real server. A fault is a function that mistreats one request.
+"""A proxy that mistreats requests to a real server. A fault is a function that mistreats one
+request.
 
 Most faults fetch the server's own answer, and cut it, relabel it or hold it back.
 """
@@ -16,7 +17,8 @@ from typing import Any
 from tests.fakes.http import HttpFake, Request, forwarded, is_gone
 
 NONE: Mapping[str, str] = {}
-ANSWERS: dict[tuple[str, str, bytes], tuple[int, str, bytes]] = {}  # of the servers, by address, path and body
+# of the servers, by address, path and body
+ANSWERS: dict[tuple[str, str, bytes], tuple[int, str, bytes]] = {}
 
 
 class Exchange:
@@ -26,7 +28,8 @@ class Exchange:
         self.request, self._target, self._body = request, target, body
 
     def answer(self) -> tuple[int, str, bytes]:
-        """Return the server's whole answer: status, content type and body. A repeated request gets the same answer."""
+        """Return the server's whole answer: status, content type and body. A repeated request gets
+        the same answer."""
         asked = self._target, self.request.path, self._body
         if asked not in ANSWERS or not self._body:
             ANSWERS[asked] = forwarded(self._target, self.request, self._body or None)
@@ -61,8 +64,8 @@ Fault = Callable[[Exchange], None]
 
 
 class Proxy(HttpFake):
-    """A proxy of the server at `target`. The next requests meet the faults in `script`, one each, and later ones meet
-    `choose()` (None: no fault)."""
+    """A proxy of the server at `target`. The next requests meet the faults in `script`, one each,
+    and later ones meet `choose()` (None: no fault)."""
 
     def __init__(self, target: str) -> None:
         self._target = target.removesuffix("/v1")
@@ -85,9 +88,11 @@ class Proxy(HttpFake):
             (fault or passed())(Exchange(self._target, request, body))
 
 
-def mix(seed: int, rate: float, faults: Mapping[str, Fault], rare: Mapping[str, Fault]) -> Callable[[], Fault | None]:
-    """Return a Proxy.choose: a share `rate` of requests meets one of `faults`, and each of the slow, `rare` faults is
-    met once in the first hundred requests."""
+def mix(
+    seed: int, rate: float, faults: Mapping[str, Fault], rare: Mapping[str, Fault]
+) -> Callable[[], Fault | None]:
+    """Return a Proxy.choose: a share `rate` of requests meets one of `faults`, and each of the
+    slow, `rare` faults is met once in the first hundred requests."""
     rng, numbers = random.Random(seed), itertools.count()
     moments = dict(zip(rng.sample(range(100), len(rare)), rare.values(), strict=True))
 
@@ -117,8 +122,8 @@ def raw(data: bytes, close: bool = True, reset: bool = False) -> Fault:
 
 
 def broken_off(share: float, reset: bool = False, framing: str = "length") -> Fault:
-    """Send a `share` of the answer's body and end the connection. `framing`: the headers promise a "length", "chunks",
-    or the "end" of the connection, as in HTTP/1.0."""
+    """Send a `share` of the answer's body and end the connection. `framing`: the headers promise a
+    "length", "chunks", or the "end" of the connection, as in HTTP/1.0."""
 
     def fault(exchange: Exchange) -> None:
         status, kind, body = exchange.answer()
@@ -137,9 +142,13 @@ def broken_off(share: float, reset: bool = False, framing: str = "length") -> Fa
 
 
 def passed(
-    kind: str = "", change: Callable[[bytes], bytes] = bytes, before: bytes = b"", headers: Mapping[str, str] = NONE
+    kind: str = "",
+    change: Callable[[bytes], bytes] = bytes,
+    before: bytes = b"",
+    headers: Mapping[str, str] = NONE,
 ) -> Fault:
-    """Send the answer with a changed body, another content type or other headers, and bytes `before` it (a 1xx)."""
+    """Send the answer with a changed body, another content type or other headers, and bytes
+    `before` it (a 1xx)."""
 
     def fault(exchange: Exchange) -> None:
         status, its, body = exchange.answer()
@@ -159,9 +168,11 @@ def closed_after(reset: bool) -> Fault:
     return fault
 
 
-def stuck(share: float | None, every: float = 3600.0, say: bytes = b"", first: bytes = b"") -> Fault:
-    """Send a `share` of the body (None: no headers either) and keep the connection. `say`: sent for ever, `every` so
-    many seconds, after `first`."""
+def stuck(
+    share: float | None, every: float = 3600.0, say: bytes = b"", first: bytes = b""
+) -> Fault:
+    """Send a `share` of the body (None: no headers either) and keep the connection. `say`: sent for
+    ever, `every` so many seconds, after `first`."""
 
     def fault(exchange: Exchange) -> None:
         if share is not None:

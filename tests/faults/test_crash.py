@@ -1,5 +1,5 @@
-"""Runs killed with SIGKILL at random moments. Once a completion's line is in the journal, its requests must never be
-sent again. A kill may lose the completions in flight or just arrived.
+"""Runs killed with SIGKILL at random moments. Once a completion's line is in the journal, its
+requests must never be sent again. A kill may lose the completions in flight or just arrived.
 """
 
 import json
@@ -41,7 +41,12 @@ class Chain:
 
     def __init__(self, name: str, folder: Path, undisturbed: Path, recorder: Recorder) -> None:
         self.rng = random.Random(f"{SEED} {name}")
-        self.name, self.folder, self.undisturbed, self.recorder = name, folder, undisturbed, recorder
+        self.name, self.folder, self.undisturbed, self.recorder = (
+            name,
+            folder,
+            undisturbed,
+            recorder,
+        )
         self.kills = self.runs = self.starts = 0
 
     def go(self, kills: int, seconds: float) -> None:
@@ -58,11 +63,14 @@ class Chain:
     def _resume(self, folder: Path) -> None:
         before, run = seeds(folder), self._key()
         finish(folder, BASE_URL=self.recorder.url, API_KEY=run)
-        assert not before & {request.seed for request in self.recorder.of(run)}, "asked for what was finished"
+        assert not before & {request.seed for request in self.recorder.of(run)}, (
+            "asked for what was finished"
+        )
 
     def _key(self) -> str:
         self.starts += 1
-        return f"{self.folder.name}-{self.name}-{self.starts}"  # the recorder is shared by all tests
+        # the recorder is shared by all tests
+        return f"{self.folder.name}-{self.name}-{self.starts}"
 
     def _killed(self, folder: Path, seconds: float) -> bool:
         """Start or resume the run and kill it at a random moment; False if it ended before."""
@@ -89,7 +97,9 @@ class Chain:
         return is_killed
 
 
-@pytest.mark.parametrize(("kills", "chains"), [(2, 1), pytest.param(100, 2, marks=pytest.mark.faults)])
+@pytest.mark.parametrize(
+    ("kills", "chains"), [(2, 1), pytest.param(100, 2, marks=pytest.mark.faults)]
+)
 def test_killed_at_random_moments(
     kills: int, chains: int, tmp_path: Path, undisturbed: Path, recorder: Recorder
 ) -> None:
@@ -108,13 +118,22 @@ RACE = ("BLOCK=2", "BUDGET=3", "ALPHA=0.5", "ENTRIES=01_greedy,02_rsa_basic_4,13
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("02_rsa_basic_sweep", ("02_rsa_basic", "N=2,3,4", "K=2", "T=1", SWEEP)), ("27_race", ("27_race", *RACE))],
+    [
+        ("02_rsa_basic_sweep", ("02_rsa_basic", "N=2,3,4", "K=2", "T=1", SWEEP)),
+        ("27_race", ("27_race", *RACE)),
+    ],
 )
 def test_a_sweep_and_a_race_killed_twice_end_as_undisturbed(
     name: str, words: tuple[str, ...], server: ScriptedServer, tmp_path: Path
 ) -> None:
-    (tmp_path / "ones.json").write_text(json.dumps([{"problem": f"Find {i}.", "answer": 1} for i in range(5)]))
-    found, asked, chosen = [], [], (*words, f"CONCURRENCY={IN_FLIGHT}", f"PROBLEMS={tmp_path / 'ones.json'}")
+    (tmp_path / "ones.json").write_text(
+        json.dumps([{"problem": f"Find {i}.", "answer": 1} for i in range(5)])
+    )
+    found, asked, chosen = (
+        [],
+        [],
+        (*words, f"CONCURRENCY={IN_FLIGHT}", f"PROBLEMS={tmp_path / 'ones.json'}"),
+    )
     for kills, folder in ((0, tmp_path / "undisturbed"), (2, tmp_path / "killed")):
         begin, where = len(server.asked), {"BASE_URL": server.url, "RESULTS_DIR": str(folder)}
         in_flight = list[str]()
@@ -134,7 +153,9 @@ def test_a_sweep_and_a_race_killed_twice_end_as_undisturbed(
         asked.append(Counter(server.asked[begin:]) - Counter(in_flight))
         found.append(_results(folder / name))
     assert found[0] == found[1] and len(found[0]) > 3
-    assert asked[0] == asked[1] and set(asked[0].values()) == {1}, "only requests in flight were sent again"
+    assert asked[0] == asked[1] and set(asked[0].values()) == {1}, (
+        "only requests in flight were sent again"
+    )
 
 
 def _has_lines(path: Path, count: int) -> bool:
@@ -142,12 +163,19 @@ def _has_lines(path: Path, count: int) -> bool:
 
 
 def _results(folder: Path) -> dict[str, Any]:
-    """Return the newest results and the table of a sweep or race, without figures that depend on time or cache."""
+    """Return the newest results and the table of a sweep or race, without figures that depend on
+    time or cache."""
     found: dict[str, Any] = {
-        path.name: json.loads(path.read_text()) for path in folder.glob("*.json") if "." not in path.stem
+        path.name: json.loads(path.read_text())
+        for path in folder.glob("*.json")
+        if "." not in path.stem
     }
     for document in found.values():
-        document["provenance"] = document["provenance"]["prompts_sha256"]  # the repository may change meanwhile
+        # the repository may change meanwhile
+        document["provenance"] = document["provenance"]["prompts_sha256"]
     lines = map(json.loads, (folder / "table.jsonl").read_text().splitlines())
-    found["table"] = [{key: of for key, of in line.items() if key not in ("made", "path", "read")} for line in lines]
+    found["table"] = [
+        {key: of for key, of in line.items() if key not in ("made", "path", "read")}
+        for line in lines
+    ]
     return {name: timeless(of) for name, of in found.items()}

@@ -12,7 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import NAME, SEED, TOTAL, Recorder, begin, end, finish, journal, records, seeds, whole
+from tests.faults.conftest import (
+    NAME,
+    SEED,
+    TOTAL,
+    Recorder,
+    begin,
+    end,
+    finish,
+    journal,
+    records,
+    seeds,
+    whole,
+)
 from tests.helpers.disks import fill, mounted, the_error
 from tests.helpers.runs import load, timeless
 
@@ -26,7 +38,8 @@ def refused(folder: Path, recorder: Recorder, run: str) -> str:
 
 
 def resumes(folder: Path, undisturbed: Path, recorder: Recorder, run: str) -> None:
-    """Check that the same command ends with equal results, and asks for nothing that is in the journal."""
+    """Check that the same command ends with equal results, and asks for nothing that is in the
+    journal."""
     before = seeds(folder)
     assert finish(folder, BASE_URL=recorder.url, API_KEY=run) == whole(undisturbed)
     asked = {request.seed for request in recorder.of(run)}
@@ -35,25 +48,40 @@ def resumes(folder: Path, undisturbed: Path, recorder: Recorder, run: str) -> No
 
 def room(undisturbed: Path, place: str) -> int:
     """Return the free bytes that a run fills up at `place`."""
-    kept, results = (-(-path.stat().st_size // BLOCK) for path in (journal(undisturbed), undisturbed / f"{NAME}.json"))
+    kept, results = (
+        -(-path.stat().st_size // BLOCK)
+        for path in (journal(undisturbed), undisturbed / f"{NAME}.json")
+    )
     ends = {"start": 0, "journal": kept // 2, "results": kept + 2, "plot": kept + results + 4}
     return BLOCK * ends[place]
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("place", ["start", "journal", "results", "plot"])
-def test_a_disk_that_fills_up(tmp_path: Path, undisturbed: Path, recorder: Recorder, place: str) -> None:
+def test_a_disk_that_fills_up(
+    tmp_path: Path, undisturbed: Path, recorder: Recorder, place: str
+) -> None:
     with mounted(tmp_path / "disk") as folder:
         ballast = fill(folder, room(undisturbed, place))
         error = refused(folder, recorder, f"full-at-{place}")
-        assert ("No space left" if place == "start" else "the disk is full. Free some space") in error
-        named = {"start": folder, "journal": f"{NAME}.", "results": f"{NAME}.partial.json", "plot": f"{NAME}.png"}
+        assert (
+            "No space left" if place == "start" else "the disk is full. Free some space"
+        ) in error
+        named = {
+            "start": folder,
+            "journal": f"{NAME}.",
+            "results": f"{NAME}.partial.json",
+            "plot": f"{NAME}.png",
+        }
         assert str(named[place]) in error
         kept = len(records(folder))
         # On a slow machine the disk may be full when results are saved meanwhile.
-        assert {"start": kept == 0, "journal": 0 < kept < TOTAL, "results": kept > 0}.get(place, kept == TOTAL)
+        assert {"start": kept == 0, "journal": 0 < kept < TOTAL, "results": kept > 0}.get(
+            place, kept == TOTAL
+        )
         ballast.unlink()
-        if place == "plot":  # the results are there already; a repeated run keeps them beside its own
+        # the results are there already; a repeated run keeps them beside its own
+        if place == "plot":
             assert json.loads((folder / f"{NAME}.json").read_text())["complete"]
         resumes(folder, undisturbed, recorder, f"full-at-{place}-freed")
 
@@ -99,5 +127,9 @@ def test_damage_in_the_middle_of_a_journal_is_named_and_owed_again(
     assert status == 0 and f"has 3 damaged lines (the first is line {hit[0] + 1})" in err, err
     assert {request.seed for request in recorder.of("damaged")} == owed
     assert timeless(load(tmp_path, NAME))["problems"] == whole(undisturbed)["problems"]
-    keys = [json.loads(line)["key"] for n, line in enumerate(journal(tmp_path).open("rb")) if n not in hit]
+    keys = [
+        json.loads(line)["key"]
+        for n, line in enumerate(journal(tmp_path).open("rb"))
+        if n not in hit
+    ]
     assert len(keys) == len(set(keys)) == TOTAL

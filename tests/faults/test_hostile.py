@@ -13,7 +13,14 @@ MEMORY = 3 << 30  # bytes for a run on answers of 10 MB
 
 
 def test_answers_of_ten_megabytes(tmp_path: Path) -> None:
-    names = {"one character, then the box", "open braces", "open boxes", "thinking tags", "escapes", "NULs"}
+    names = {
+        "one character, then the box",
+        "open braces",
+        "open boxes",
+        "thinking tags",
+        "escapes",
+        "NULs",
+    }
     chosen = [case for case in hostile.cases(10 * MEGABYTE) if case.name in names]
     assert len(chosen) == len(names)
     hostile.check_run(tmp_path, "01_baseline", chosen, "N=2", memory=MEMORY)

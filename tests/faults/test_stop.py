@@ -1,4 +1,5 @@
-"""Ctrl-C and other signals, once and twice: a stopped run ends within seconds, saves its results, and can resume."""
+"""Ctrl-C and other signals, once and twice: a stopped run ends within seconds, saves its results,
+and can resume."""
 
 import json
 import os
@@ -43,7 +44,9 @@ def partial(folder: Path) -> bool:
 
 @pytest.mark.faults
 @pytest.mark.parametrize("sign", SIGNS)
-def test_one_signal_at_any_moment_saves_what_there_is(tmp_path: Path, undisturbed: Path, sign: signal.Signals) -> None:
+def test_one_signal_at_any_moment_saves_what_there_is(
+    tmp_path: Path, undisturbed: Path, sign: signal.Signals
+) -> None:
     """The engine is in the run's own process."""
     rng = random.Random(f"{SEED} {sign.name}")
     for _ in range(4):
@@ -82,7 +85,9 @@ def test_ctrl_c_once_takes_no_new_work_and_twice_leaves_a_save_that_hangs(
     assert (tmp_path / f"{NAME}.json").read_bytes() == earlier
     stuck.unlink()
     kept = seeds(tmp_path)
-    assert len(kept) >= 10 and finish(tmp_path, BASE_URL=recorder.url, API_KEY="goes-on") == whole(undisturbed)
+    assert len(kept) >= 10 and finish(tmp_path, BASE_URL=recorder.url, API_KEY="goes-on") == whole(
+        undisturbed
+    )
     assert not kept & {request.seed for request in recorder.of("goes-on")}
 
 
@@ -90,10 +95,14 @@ def test_ctrl_c_once_takes_no_new_work_and_twice_leaves_a_save_that_hangs(
 def test_a_judge_that_hangs_does_not_hold_a_run_that_is_stopped(tmp_path: Path) -> None:
     rows = [{"problem": f"What is 1/2 + 1/{n}?", "answer": f"{n + 2}/{2 * n}"} for n in range(3, 9)]
     (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    process = begin(tmp_path, "LIMIT=0", "T=20", "MAX_TOKENS=160", f"PROBLEMS={tmp_path / 'mine.jsonl'}")
+    process = begin(
+        tmp_path, "LIMIT=0", "T=20", "MAX_TOKENS=160", f"PROBLEMS={tmp_path / 'mine.jsonl'}"
+    )
     judges: list[int] = []
     while process.poll() is None and not judges:
-        judges = [pid for pid in children(process.pid) if b"core.grading.judge" in command_line(pid)]
+        judges = [
+            pid for pid in children(process.pid) if b"core.grading.judge" in command_line(pid)
+        ]
         time.sleep(0.02)
     assert judges, end(process)
     os.kill(judges[0], signal.SIGSTOP)
@@ -116,13 +125,23 @@ def command_line(pid: int) -> bytes:
 
 
 @pytest.mark.faults
-def test_a_terminal_that_is_gone_stops_a_run_and_what_there_is_is_saved(tmp_path: Path, undisturbed: Path) -> None:
-    """As if a connection is lost: the kernel sends SIGHUP, and then every write to the terminal fails."""
+def test_a_terminal_that_is_gone_stops_a_run_and_what_there_is_is_saved(
+    tmp_path: Path, undisturbed: Path
+) -> None:
+    """As if a connection is lost: the kernel sends SIGHUP, and then every write to the terminal
+    fails."""
     ours, theirs = pty.openpty()
     args = [sys.executable, "-c", TERMINAL, f"experiments/{NAME}.py", *CONSTANTS]
     env = environment(RESULTS_DIR=str(tmp_path))
     process = subprocess.Popen(
-        args, env=env, stdin=theirs, stdout=theirs, stderr=theirs, cwd=ROOT, preexec_fn=heed_signals, text=True
+        args,
+        env=env,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=ROOT,
+        preexec_fn=heed_signals,
+        text=True,
     )
     os.close(theirs)
     wait_for_lines(process, tmp_path, 10)

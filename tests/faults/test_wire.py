@@ -1,4 +1,5 @@
-"""Faults on the wire: the client against the real engine, a proxy that mistreats requests between them."""
+"""Faults on the wire: the client against the real engine, a proxy that mistreats requests between
+them."""
 
 import json
 import time
@@ -27,8 +28,8 @@ from tests.helpers.runs import load, timeless
 LONG = pytest.mark.faults
 pytestmark = pytest.mark.usefixtures("hurried")
 
-# Passing faults: the request is sent again, and nothing of the broken answer is kept. tests/generate/test_wire.py tests
-# well-framed chats that make no sense.
+# Passing faults: the request is sent again, and nothing of the broken answer is kept.
+# tests/generate/test_wire.py tests well-framed chats that make no sense.
 PASSING = {
     "reset before headers": wire.raw(b"", reset=True),
     "closed before headers": wire.raw(b""),
@@ -66,8 +67,12 @@ HARMLESS = {
     "connection: close": wire.passed(headers={"connection": "close"}),
     "100": wire.passed(before=b"HTTP/1.1 100 Continue\r\n\r\n"),
     "large headers": wire.passed(headers={f"x-{i}": "x" * 4000 for i in range(8)}),
-    "a long comment": wire.passed(change=lambda body: (b":" + b"x" * 2**20) * (body[:1] != b"{") + b"\n\n" + body),
-    "a long line": wire.passed(change=lambda body: body.replace(b'{"', b'{"pad":"' + b"x" * 2**20 + b'","', 1)),
+    "a long comment": wire.passed(
+        change=lambda body: (b":" + b"x" * 2**20) * (body[:1] != b"{") + b"\n\n" + body
+    ),
+    "a long line": wire.passed(
+        change=lambda body: body.replace(b'{"', b'{"pad":"' + b"x" * 2**20 + b'","', 1)
+    ),
 }
 
 # Tolerated: one request or several, and the same completion.
@@ -75,7 +80,9 @@ TOLERATED = {
     "JSON or SSE labelled html": wire.passed("text/html"),
     "JSON or SSE labelled with another charset": wire.passed("application/json; charset=utf-16"),
     "headers too large": wire.passed(headers={f"x-{i}": "x" * 5000 for i in range(60)}),
-    "redirect": wire.raw(b"HTTP/1.1 307 Temporary\r\nlocation: /v1/chat/completions\r\ncontent-length: 0\r\n\r\n"),
+    "redirect": wire.raw(
+        b"HTTP/1.1 307 Temporary\r\nlocation: /v1/chat/completions\r\ncontent-length: 0\r\n\r\n"
+    ),
 }
 
 
@@ -101,7 +108,11 @@ def ask(server: Server, folder: Path, seeds: Sequence[int] = (5,), **more: Any) 
 
 def figures(got: Completion) -> dict[str, Any]:
     """Return the fields that a disturbed completion shares with an undisturbed one."""
-    return {name: value for name, value in asdict(got).items() if name not in ("seconds", "cached_tokens", "reused")}
+    return {
+        name: value
+        for name, value in asdict(got).items()
+        if name not in ("seconds", "cached_tokens", "reused")
+    }
 
 
 def kept(folder: Path) -> list[dict[str, Any]]:
@@ -122,7 +133,9 @@ def calm(engine: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[int, 
 
 
 def cases(*tables: dict[str, Fault]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("fault", [pytest.param(f, id=name) for table in tables for name, f in table.items()])
+    return pytest.mark.parametrize(
+        "fault", [pytest.param(f, id=name) for table in tables for name, f in table.items()]
+    )
 
 
 Calm = dict[int, Completion]
@@ -139,7 +152,13 @@ Calm = dict[int, Completion]
     ],
 )
 def test_a_fault_leaves_no_trace(
-    engine: Server, proxy: Proxy, tmp_path: Path, calm: Calm, fault: Fault, stream: bool, requests: int | None
+    engine: Server,
+    proxy: Proxy,
+    tmp_path: Path,
+    calm: Calm,
+    fault: Fault,
+    stream: bool,
+    requests: int | None,
 ) -> None:
     """The fault comes twice. The completion and its record are the undisturbed ones."""
     proxy.script = [fault, fault]
@@ -152,7 +171,12 @@ def test_a_fault_leaves_no_trace(
 
 @cases(PASSING, TORN)
 def test_a_fault_that_does_not_pass_ends_in_one_clear_line_and_is_owed(
-    engine: Server, proxy: Proxy, tmp_path: Path, calm: Calm, fault: Fault, monkeypatch: pytest.MonkeyPatch
+    engine: Server,
+    proxy: Proxy,
+    tmp_path: Path,
+    calm: Calm,
+    fault: Fault,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(retry, "RETRIES", 2)
     monkeypatch.setattr(retry, "THROTTLED_SECONDS", 0.2)
@@ -170,11 +194,17 @@ def test_a_fault_that_does_not_pass_ends_in_one_clear_line_and_is_owed(
     assert figures(ask(server, tmp_path)[0]) == figures(calm[5])
 
 
-STUCK = {"before headers": wire.stuck(None), "after headers": wire.stuck(0), "in mid body": wire.stuck(0.5)}
+STUCK = {
+    "before headers": wire.stuck(None),
+    "after headers": wire.stuck(0),
+    "in mid body": wire.stuck(0.5),
+}
 TRICKLING = {
     "headers": wire.stuck(None, 0.2, b"HTTP/1.1 102 Processing\r\n\r\n"),
     "comments": wire.stuck(0.3, 0.2, b": ping\n\n"),
-    "events": wire.stuck(0, 0.2, b'data: {"choices": [{"index": 0, "delta": {"content": "x"}}]}\n\n'),
+    "events": wire.stuck(
+        0, 0.2, b'data: {"choices": [{"index": 0, "delta": {"content": "x"}}]}\n\n'
+    ),
 }
 
 
@@ -220,10 +250,14 @@ def assert_equal_runs(disturbed: Path, undisturbed: Path) -> None:
 
 
 @LONG
-def test_a_run_under_a_mix_of_all_faults_equals_an_undisturbed_one(proxy: Proxy, tmp_path: Path) -> None:
+def test_a_run_under_a_mix_of_all_faults_equals_an_undisturbed_one(
+    proxy: Proxy, tmp_path: Path
+) -> None:
     constants, requests = (*SMALL, "STALL_SECONDS=8", "TIMEOUT=25"), []
     for folder in ("calm", "mixed"):
-        status, out, err = run("02_rsa_basic", *constants, BASE_URL=proxy.url, RESULTS_DIR=str(tmp_path / folder))
+        status, out, err = run(
+            "02_rsa_basic", *constants, BASE_URL=proxy.url, RESULTS_DIR=str(tmp_path / folder)
+        )
         assert status == 0, f"{out}\n{err}"
         requests.append(len(proxy.bodies))
         rare = STUCK | {"trickling": TRICKLING["events"]}
@@ -246,12 +280,21 @@ def second_server(port: int) -> Iterator[None]:
 
 
 @LONG
-def test_a_server_that_dies_and_comes_back_in_seconds_costs_nothing_but_time(engine: Server, tmp_path: Path) -> None:
+def test_a_server_that_dies_and_comes_back_in_seconds_costs_nothing_but_time(
+    engine: Server, tmp_path: Path
+) -> None:
     undisturbed, disturbed, port = tmp_path / "undisturbed", tmp_path / "disturbed", free_port()
-    status, _, err = run("02_rsa_basic", *SMALL, BASE_URL=engine.base_url, RESULTS_DIR=str(undisturbed))
+    status, _, err = run(
+        "02_rsa_basic", *SMALL, BASE_URL=engine.base_url, RESULTS_DIR=str(undisturbed)
+    )
     assert status == 0, err
     with second_server(port):
-        process = start("02_rsa_basic", *SMALL, BASE_URL=f"http://127.0.0.1:{port}/v1", RESULTS_DIR=str(disturbed))
+        process = start(
+            "02_rsa_basic",
+            *SMALL,
+            BASE_URL=f"http://127.0.0.1:{port}/v1",
+            RESULTS_DIR=str(disturbed),
+        )
         wait_for_lines(process, disturbed, 20)
         assert process.poll() is None, process.communicate()
     time.sleep(4)

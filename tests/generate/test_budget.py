@@ -66,7 +66,9 @@ def drawn(seed: int, read: int, written: int) -> tuple[float, Reply | BaseExcept
 
 @given(
     limit=st.integers(1, 40_000).map(lambda n: n / 1e6),
-    asked=st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 900), st.integers(1, 900), st.booleans())),
+    asked=st.lists(
+        st.tuples(st.integers(0, 10**9), st.integers(1, 900), st.integers(1, 900), st.booleans())
+    ),
     killed=st.lists(st.integers(0, 100), max_size=3),
     at_once=st.integers(1, 8),
 )
@@ -75,7 +77,9 @@ def test_nothing_passes_the_limit(
 ) -> None:
     path, charged, sends = tmp_path_factory.mktemp("budget") / "a.jsonl", 0.0, 0
 
-    async def one(budget: Budget, places: asyncio.Semaphore, seed: int, read: int, written: int, is_more: bool) -> None:
+    async def one(
+        budget: Budget, places: asyncio.Semaphore, seed: int, read: int, written: int, is_more: bool
+    ) -> None:
         nonlocal charged, sends
         sizes = [(read, written), (read + written, 5)] if is_more else [(read, written)]
         async with places:
@@ -100,7 +104,9 @@ def test_nothing_passes_the_limit(
 
     async def all_of_them(budget: Budget) -> None:
         places = asyncio.Semaphore(at_once)
-        await asyncio.gather(*(one(budget, places, *each) for each in asked), return_exceptions=True)
+        await asyncio.gather(
+            *(one(budget, places, *each) for each in asked), return_exceptions=True
+        )
 
     stops = {sum(killed[: n + 1]) for n in range(len(killed))}
     for _ in range(len(killed) + 1):  # each goes on with the journal of the one before
@@ -134,9 +140,12 @@ def paid(journal: Journal, limit: float, most: tuple[int, int], *ends: Any) -> l
 
 
 def test_requests_wait_for_others_to_cost_less_and_as_many_as_fit_are_sent(tmp_path: Path) -> None:
-    with Journal(tmp_path / "a.jsonl") as journal:  # each 0.0011 dollars at most, and 0.00011 in truth
+    # each 0.0011 dollars at most, and 0.00011 in truth
+    with Journal(tmp_path / "a.jsonl") as journal:
         got = paid(journal, 0.0022, (100, 100), *[reply(10, 0, 10)] * 30)
-    assert [isinstance(one, Reply) for one in got].count(True) == 11, "the rest would not fit at its worst"
+    assert [isinstance(one, Reply) for one in got].count(True) == 11, (
+        "the rest would not fit at its worst"
+    )
     assert all(isinstance(one, Over) for one in got if not isinstance(one, Reply))
 
 
@@ -158,7 +167,9 @@ def test_a_limit_that_fits_exactly_is_used_to_the_end(tmp_path: Path) -> None:
         (reply(200, 0, 200), 0.0022),  # a provider that counts more than we do
     ],
 )
-def test_what_failed_counts_with_the_most_unless_it_was_refused(tmp_path: Path, end: Any, cost: float) -> None:
+def test_what_failed_counts_with_the_most_unless_it_was_refused(
+    tmp_path: Path, end: Any, cost: float
+) -> None:
     with Journal(tmp_path / "a.jsonl") as journal:
         paid(journal, 1.0, (100, 100), end)
         assert journal.paid == pytest.approx(cost)
@@ -169,18 +180,28 @@ def test_a_prompt_has_no_more_tokens_than_bytes(texts: list[str]) -> None:
     a_dollar_each = Prices(1e6, 0, 0)
     read = Hold(None, a_dollar_each).most([{"role": "user", "content": text} for text in texts], 0)
     assert read >= sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
-    assert Hold(None, a_dollar_each, 4000).most([{"content": "x" * 5000}], 0) == 4000, "the context holds no more"
+    assert Hold(None, a_dollar_each, 4000).most([{"content": "x" * 5000}], 0) == 4000, (
+        "the context holds no more"
+    )
 
 
 @pytest.mark.parametrize(
     ("usage", "counted"),
     [
         ({"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 12}, (5, 0, 7)),
-        ({"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 112}, (5, 0, 107)),  # Google's thoughts
+        # Google's thoughts
+        ({"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 112}, (5, 0, 107)),
         ({"prompt_tokens": 5, "total_tokens": 12}, (5, 0, 7)),
         ({"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 3}, (5, 0, 7)),
         ({"completion_tokens": 7, "total_tokens": 112}, (None, 0, 7)),
-        ({"prompt_tokens": 5, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 4}}, (5, 4, 7)),
+        (
+            {
+                "prompt_tokens": 5,
+                "completion_tokens": 7,
+                "prompt_tokens_details": {"cached_tokens": 4},
+            },
+            (5, 4, 7),
+        ),
         (None, (None, 0, None)),
         ({"total_tokens": 12}, (None, 0, None)),
         ({"prompt_tokens": "9"}, (None, 0, None)),
@@ -196,8 +217,8 @@ def test_tokens_are_counted_however_a_server_reports_them(usage: Any, counted: A
 
 
 class Till(Moody):
-    """A server that charges `charged` dollars so far, and always writes as many tokens as it may. Request number `n`
-    (from 0) is answered by `instead(n)` if this is not None."""
+    """A server that charges `charged` dollars so far, and always writes as many tokens as it may.
+    Request number `n` (from 0) is answered by `instead(n)` if this is not None."""
 
     def __init__(self) -> None:
         self.charged = 0.0
@@ -230,7 +251,9 @@ def ask(
 
     async def all_of_them() -> tuple[list[Any], float]:
         with Journal(folder / "a.jsonl") as journal:
-            async with Generator(server, journal, at_once, 60.0, stall=30.0, budget=Budget(journal, limit)) as got:
+            async with Generator(
+                server, journal, at_once, 60.0, stall=30.0, budget=Budget(journal, limit)
+            ) as got:
                 message = {"role": "user", "content": "How much is 6*7? " * 5}
                 drawn = Sampling(**{"max_tokens": 50} | sampling)
                 asked = [asyncio.ensure_future(got([message], n, drawn)) for n in range(count)]
@@ -243,7 +266,9 @@ def ask(
     return asyncio.run(all_of_them())
 
 
-def test_an_answer_that_has_to_be_forced_is_paid_for_before_the_first_request(till: Till, tmp_path: Path) -> None:
+def test_an_answer_that_has_to_be_forced_is_paid_for_before_the_first_request(
+    till: Till, tmp_path: Path
+) -> None:
     usage = {"usage": {"prompt_tokens": 28, "completion_tokens": 50}}
     cut = chat({"content": "", "reasoning": "so " * 50}, finish_reason="length") | usage
     rest = chat("42}.") | usage
@@ -254,18 +279,24 @@ def test_an_answer_that_has_to_be_forced_is_paid_for_before_the_first_request(ti
     assert len(till.bodies) == 2 * len(forced) and till.charged <= 0.0045
 
 
-def test_a_refused_request_does_not_wait_for_requests_that_wait_for_its_money(till: Till, tmp_path: Path) -> None:
+def test_a_refused_request_does_not_wait_for_requests_that_wait_for_its_money(
+    till: Till, tmp_path: Path
+) -> None:
     till.instead = lambda n: answer(400, {"error": {"message": "unknown field"}})
     done, spent = ask(till, tmp_path, 0.0012, 4)
     assert len(till.bodies) == 4 and spent == pytest.approx(0)
-    assert [isinstance(one, UserError) for one in done].count(True) == 1, "the last one, when none is left"
+    assert [isinstance(one, UserError) for one in done].count(True) == 1, (
+        "the last one, when none is left"
+    )
 
 
 def test_elicited_answers_are_paid_for_too(till: Till, tmp_path: Path) -> None:
     def said(text: str) -> Answer:
         return answer(200, chat(text) | {"usage": {"prompt_tokens": 28, "completion_tokens": 50}})
 
-    till.instead = lambda n: said("42}." if till.bodies[n]["messages"][-1]["role"] == "assistant" else "It is so.")
+    till.instead = lambda n: said(
+        "42}." if till.bodies[n]["messages"][-1]["role"] == "assistant" else "It is so."
+    )
     done, spent = ask(till, tmp_path, 0.0, 4, elicit="math")
     assert [one.text.partition("{")[2] for one in done] == ["42}."] * 4 and len(till.bodies) == 8
     assert spent == pytest.approx(8 * (28 * 1.0 + 50 * 10.0) / 1e6)
@@ -280,20 +311,31 @@ SMALL = ("PROBLEMS=sums", "LIMIT=8", "N=8", "MAX_TOKENS=60", "ANSWER_TOKENS=0", 
 
 def card(folder: Path, url: str, price: bool = True) -> str:
     path = folder / "till.toml"
-    table = '[price]\nread = 1.0\ncached = 0.1\nwritten = 10.0\non = "2026-11-23"\n' if price else ""
+    table = (
+        '[price]\nread = 1.0\ncached = 0.1\nwritten = 10.0\non = "2026-11-23"\n' if price else ""
+    )
     path.write_text(f'base_url = "{url}"\nmodel = "m"\n{table}')
     return str(path)
 
 
-def test_a_run_ends_saved_at_its_limit_and_goes_on_with_a_higher_one(till: Till, results: Path, tmp_path: Path) -> None:
+def test_a_run_ends_saved_at_its_limit_and_goes_on_with_a_higher_one(
+    till: Till, results: Path, tmp_path: Path
+) -> None:
     named = card(tmp_path, till.url)
     status, _, err = run("01_baseline", *SMALL, "MAX_DOLLARS=0.02", MODEL=named)
-    assert status == 1 and "MAX_DOLLARS=0.02" in err and "Traceback" not in err and "partial.json" in err
+    assert (
+        status == 1
+        and "MAX_DOLLARS=0.02" in err
+        and "Traceback" not in err
+        and "partial.json" in err
+    )
     assert till.charged <= 0.02
     kept = (results / "journal" / "01_baseline.jsonl").read_text().count('"completion":')
     assert kept == len(till.bodies) and 0 < kept < 64
     status, out, err = run("01_baseline", *SMALL, "MAX_DOLLARS=0.02", MODEL=named)
-    assert status == 1 and len(till.bodies) == kept and "MAX_DOLLARS=0.02: $0.0" in out, "the same limit sends nothing"
+    assert status == 1 and len(till.bodies) == kept and "MAX_DOLLARS=0.02: $0.0" in out, (
+        "the same limit sends nothing"
+    )
     status, out, err = run("01_baseline", *SMALL, "MAX_DOLLARS=5", MODEL=named)
     assert status == 0 and len(till.bodies) == 64, err
     document = load(results, "01_baseline")
@@ -305,7 +347,9 @@ def test_a_run_ends_saved_at_its_limit_and_goes_on_with_a_higher_one(till: Till,
     assert f"${figures['cost']:.4f}" in out.splitlines()[-1]
 
 
-def test_what_was_in_flight_at_a_kill_counts_as_spent(till: Till, results: Path, tmp_path: Path) -> None:
+def test_what_was_in_flight_at_a_kill_counts_as_spent(
+    till: Till, results: Path, tmp_path: Path
+) -> None:
     named, limit = card(tmp_path, till.url), 0.03
     reached, gate = threading.Event(), threading.Event()
 
@@ -335,7 +379,9 @@ def test_what_was_in_flight_at_a_kill_counts_as_spent(till: Till, results: Path,
     assert before <= till.charged <= limit, "what the killed run was charged for is in it"
 
 
-def test_a_limit_without_prices_is_refused_before_the_server_is_looked_for(results: Path, tmp_path: Path) -> None:
+def test_a_limit_without_prices_is_refused_before_the_server_is_looked_for(
+    results: Path, tmp_path: Path
+) -> None:
     away = card(tmp_path, "http://127.0.0.1:9/v1", price=False)  # where nothing answers
     status, _, err = run("01_baseline", *SMALL, "MAX_DOLLARS=1", MODEL=away)
     assert status == 2 and "[price]" in err and "Traceback" not in err, err

@@ -21,7 +21,10 @@ from tests.helpers.asking import ask_each
 
 
 def fill(path: Path, count: int) -> list[Completion]:
-    got = [Completion(content_key(i), i, answer=f"\\boxed{{{i}}} é\n", seconds=i / 7) for i in range(count)]
+    got = [
+        Completion(content_key(i), i, answer=f"\\boxed{{{i}}} é\n", seconds=i / 7)
+        for i in range(count)
+    ]
     with Journal(path) as journal:
         for completion in got:
             journal.put(completion, [])
@@ -43,7 +46,9 @@ COMPLETION = st.builds(
 
 @settings(max_examples=60, deadline=None)
 @given(got=st.lists(COMPLETION, min_size=1, max_size=5), data=st.data())
-def test_a_damaged_record_is_missed_never_wrong(tmp_path_factory: Any, got: list[Any], data: st.DataObject) -> None:
+def test_a_damaged_record_is_missed_never_wrong(
+    tmp_path_factory: Any, got: list[Any], data: st.DataObject
+) -> None:
     path = tmp_path_factory.mktemp("journal") / "a.jsonl"
     got = [replace(completion, key=content_key(i)) for i, completion in enumerate(got)]
     with Journal(path) as journal:
@@ -56,7 +61,9 @@ def test_a_damaged_record_is_missed_never_wrong(tmp_path_factory: Any, got: list
     path.write_bytes(whole[:cut])
     kept = sum(end <= cut for end in ends)
     with Journal(path) as journal:
-        assert [journal.get(content_key(i)) for i in range(len(got))] == got[:kept] + [None] * (len(got) - kept)
+        assert [journal.get(content_key(i)) for i in range(len(got))] == got[:kept] + [None] * (
+            len(got) - kept
+        )
         assert not journal.damaged and len(journal) == kept
         for completion in got[kept:]:
             journal.put(completion, [])
@@ -66,15 +73,22 @@ def test_a_damaged_record_is_missed_never_wrong(tmp_path_factory: Any, got: list
     flipped[place] ^= data.draw(st.integers(1, 255), "flip")
     path.write_bytes(flipped)
     line = sum(end <= place for end in ends)
-    lost = {line, line + 1} if place + 1 in ends else {line}  # a newline that is gone joins two lines
+    # a newline that is gone joins two lines
+    lost = {line, line + 1} if place + 1 in ends else {line}
     with Journal(path) as journal:
         found = [journal.get(content_key(i)) for i in range(len(got))]
         assert found == [None if i in lost else completion for i, completion in enumerate(got)]
-        assert journal.damaged[:1] == ([line + 1] if place + 1 < ends[-1] else []), "a lost last newline: cut off"
+        assert journal.damaged[:1] == ([line + 1] if place + 1 < ends[-1] else []), (
+            "a lost last newline: cut off"
+        )
 
 
-@pytest.mark.parametrize("rest", ['"seed":1,"answer":"x"}', '"seed":1,},"messages":[]', '"colour":1},"messages":[]'])
-def test_a_whole_line_that_is_no_record_of_this_version_is_asked_again(moody: Moody, tmp_path: Path, rest: str) -> None:
+@pytest.mark.parametrize(
+    "rest", ['"seed":1,"answer":"x"}', '"seed":1,},"messages":[]', '"colour":1},"messages":[]']
+)
+def test_a_whole_line_that_is_no_record_of_this_version_is_asked_again(
+    moody: Moody, tmp_path: Path, rest: str
+) -> None:
     (got,) = ask_each(moody.url, tmp_path, ["a"])
     record = f'{{"key":"{got.key}","completion":{{{rest}'.encode()
     (tmp_path / "a.jsonl").write_bytes(record + b',"crc":"%08x"}\n' % zlib.crc32(record))
@@ -109,11 +123,18 @@ def test_many_records_are_found_and_the_later_of_two_counts(tmp_path: Path) -> N
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.binary(max_size=40), max_size=6))
-def test_any_bytes_are_survived(tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]) -> None:
+def test_any_bytes_are_survived(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]
+) -> None:
     path = tmp_path_factory.mktemp("journal") / "a.jsonl"
     foreign = b'{"key":"x","completion":[]}'  # no record of ours, though its checksum is right
     foreign = foreign[:-1] + b',"crc":"%08x"}' % zlib.crc32(foreign[:-1])
-    path.write_bytes(b"\n".join(lines) + b'\n[1]\n{"key": 3}\n{"key":"x","crc":0,"completion":[]}\n' + foreign + b"\n")
+    path.write_bytes(
+        b"\n".join(lines)
+        + b'\n[1]\n{"key": 3}\n{"key":"x","crc":0,"completion":[]}\n'
+        + foreign
+        + b"\n"
+    )
     with Journal(path) as journal:
         assert len(journal) == 0 and journal.damaged
         journal.put(kept := Completion(content_key("k"), 1, answer="kept"), [])
@@ -131,7 +152,11 @@ def test_journals_beside_it_are_read_but_not_written(tmp_path: Path) -> None:
 
 
 def test_two_runs_on_one_journal_are_refused(tmp_path: Path) -> None:
-    with Journal(tmp_path / "a.jsonl"), pytest.raises(UserError, match="a.jsonl"), Journal(tmp_path / "a.jsonl"):
+    with (
+        Journal(tmp_path / "a.jsonl"),
+        pytest.raises(UserError, match="a.jsonl"),
+        Journal(tmp_path / "a.jsonl"),
+    ):
         pass
     fill(tmp_path / "a.jsonl", 1)  # free again once the first has ended
 
@@ -159,7 +184,9 @@ def test_a_link_in_the_place_of_a_journal_is_not_followed(is_there: bool, tmp_pa
     path.symlink_to(outside)
     with pytest.raises(UserError, match="link"), Journal(path):
         pass
-    assert outside.exists() == is_there and (not is_there or outside.read_text() == "no line of ours")
+    assert outside.exists() == is_there and (
+        not is_there or outside.read_text() == "no line of ours"
+    )
 
 
 def test_a_results_folder_behind_a_link_is_written(tmp_path: Path) -> None:

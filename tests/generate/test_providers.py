@@ -39,9 +39,12 @@ def good(finish: str = "stop", **text: str) -> bytes:
 
 
 class Provider(HttpFake):
-    """A server that answers chats at `path` alone, in turn from `script`, and keeps all requests."""
+    """A server that answers chats at `path` alone, in turn from `script`, and keeps all
+    requests."""
 
-    def __init__(self, path: str = "/v1", header: str = "authorization", listed: tuple[str, ...] = ("m",)) -> None:
+    def __init__(
+        self, path: str = "/v1", header: str = "authorization", listed: tuple[str, ...] = ("m",)
+    ) -> None:
         self.path, self.header, self.listed = path, header, listed
         self.bodies: list[dict[str, Any]] = []
         self.asked: list[str] = []
@@ -54,7 +57,10 @@ class Provider(HttpFake):
     def get(self, request: Request) -> None:
         self._keep(request)
         is_list = urllib.parse.urlsplit(request.path).path == f"{self.path}/models"
-        listed = {"object": "list", "data": [{"id": name, "object": "model"} for name in self.listed]}
+        listed = {
+            "object": "list",
+            "data": [{"id": name, "object": "model"} for name in self.listed],
+        }
         answer(200 if is_list and self.listed else 404, listed)(request)
 
     def post(self, request: Request, body: bytes) -> None:
@@ -62,7 +68,9 @@ class Provider(HttpFake):
         if urllib.parse.urlsplit(request.path).path != f"{self.path}/chat/completions":
             return answer(404, {"error": {"message": f"no such page {request.path}"}})(request)
         if self.header and KEY not in request.headers.get(self.header, ""):
-            return answer(401, {"error": {"message": f"bad key {request.headers.get(self.header)}"}})(request)
+            return answer(
+                401, {"error": {"message": f"bad key {request.headers.get(self.header)}"}}
+            )(request)
         self.bodies.append(json.loads(body))
         if refused := self.refuse(self.bodies[-1]):
             return refused(request)
@@ -73,7 +81,13 @@ class Provider(HttpFake):
         self.headers.append({name.lower(): value for name, value in request.headers.items()})
 
     def attached(self, card: Card, key: str = KEY) -> Server:
-        got = probe(card.base_url, "x", card.model, Key(key, "".join(card.key_variables[:1]), card.key_header), card)
+        got = probe(
+            card.base_url,
+            "x",
+            card.model,
+            Key(key, "".join(card.key_variables[:1]), card.key_header),
+            card,
+        )
         assert got is not None
         return got
 
@@ -97,18 +111,29 @@ def ask(server: Server, folder: Path, seeds: int = 1, **changes: Any) -> list[Co
 
 
 def unsupported(name: str, words: str) -> Answer:
-    return answer(400, {"error": {"message": words, "param": name, "code": "unsupported_parameter"}})
+    return answer(
+        400, {"error": {"message": words, "param": name, "code": "unsupported_parameter"}}
+    )
 
 
 def openais(body: dict[str, Any]) -> Answer | None:
     if "max_tokens" in body:
-        return unsupported("max_tokens", "'max_tokens' is not supported with this model. Use 'max_completion_tokens'.")
-    if name := next((name for name in ("temperature", "top_p", "logprobs", "top_k") if name in body), None):
-        return unsupported(name, f"Unsupported value: '{name}' does not support it with this model.")
+        return unsupported(
+            "max_tokens",
+            "'max_tokens' is not supported with this model. Use 'max_completion_tokens'.",
+        )
+    if name := next(
+        (name for name in ("temperature", "top_p", "logprobs", "top_k") if name in body), None
+    ):
+        return unsupported(
+            name, f"Unsupported value: '{name}' does not support it with this model."
+        )
     return None
 
 
-def test_openais_reasoning_models_are_asked_for_what_they_take(provider: Any, tmp_path: Path) -> None:
+def test_openais_reasoning_models_are_asked_for_what_they_take(
+    provider: Any, tmp_path: Path
+) -> None:
     place = provider()
     place.refuse = openais
     server = place.attached(replace(cards.named("openai"), base_url=place.base))
@@ -116,31 +141,49 @@ def test_openais_reasoning_models_are_asked_for_what_they_take(provider: Any, tm
     assert server.identity == f"gpt-5-mini at {place.base}"
     place.script = [answer(200, good("length", content=""), "text/event-stream")]
     (got,) = ask(server, tmp_path, answer_tokens=5, top_k=20)
-    assert sorted(place.bodies[0]) == ["max_completion_tokens", "messages", "model", "stream", "stream_options"]
-    assert got.not_forced == CANNOT and got.forced is None and len(place.bodies) == 1, "nothing is begun for it"
+    assert sorted(place.bodies[0]) == [
+        "max_completion_tokens",
+        "messages",
+        "model",
+        "stream",
+        "stream_options",
+    ]
+    assert got.not_forced == CANNOT and got.forced is None and len(place.bodies) == 1, (
+        "nothing is begun for it"
+    )
     assert server.model_info()["card"]["never"] and server.key_fields["never"]
     ask(server, tmp_path, answer_tokens=5, top_k=7, temperature=0.1)
     assert len(place.bodies) == 1, "what is never sent changes nothing, and is not paid for twice"
 
 
-def test_a_server_without_a_card_that_refuses_a_field_names_the_cards_field(provider: Any, tmp_path: Path) -> None:
+def test_a_server_without_a_card_that_refuses_a_field_names_the_cards_field(
+    provider: Any, tmp_path: Path
+) -> None:
     place = provider()
     plain = probe(place.base, "x", key=Key(KEY))
     assert plain is not None and not plain.card.name
-    for refuse in (openais, lambda body: unsupported("stream_options", "no such field") if "stream" in body else None):
+    for refuse in (
+        openais,
+        lambda body: unsupported("stream_options", "no such field") if "stream" in body else None,
+    ):
         place.refuse = refuse
         with pytest.raises(UserError) as raised:
             ask(plain, tmp_path)
         assert str(raised.value).endswith(cards.REFUSED)
     place.script = [answer(200, chat("\\boxed{42}"))]
-    assert ask(replace(plain, card=Card("mine", streams=False)), tmp_path)[0].answer == "\\boxed{42}"
+    assert (
+        ask(replace(plain, card=Card("mine", streams=False)), tmp_path)[0].answer == "\\boxed{42}"
+    )
 
 
-def test_googles_path_is_taken_as_it_is_written(provider: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_googles_path_is_taken_as_it_is_written(
+    provider: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = provider("/v1beta/openai", listed=("models/gemini-2.5-flash", "models/other"))
     server = place.attached(replace(cards.named("google"), base_url=place.base))
     assert server.base_url == place.base and server.model == "gemini-2.5-flash"
-    monkeypatch.setattr(retry, "IDLE_SECONDS", -1.0)  # it is looked whether the server is still the same
+    # it is looked whether the server is still the same
+    monkeypatch.setattr(retry, "IDLE_SECONDS", -1.0)
     assert ask(server, tmp_path)[0].answer == "\\boxed{42}"
     assert set(place.asked) == {"/v1beta/openai/models", "/v1beta/openai/chat/completions"}
     assert look_again(server) == server
@@ -150,7 +193,9 @@ def test_googles_path_is_taken_as_it_is_written(provider: Any, tmp_path: Path, m
         assert plain.base_url == place.base and plain.model == "models/other"
 
 
-def test_azures_path_query_and_header(provider: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_azures_path_query_and_header(
+    provider: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = provider("/openai/deployments/mine", header="api-key", listed=())
     monkeypatch.setenv("BASE_URL", f"{place.base}?api-version=2024-10-21")
     monkeypatch.setenv("MODEL", "azure:mine")
@@ -169,7 +214,9 @@ LIMITED = delta("error", content="") | {"error": {"code": 429, "message": "Rate 
 
 
 @pytest.mark.parametrize("fault", [FAILED, LIMITED])
-def test_openrouters_comments_are_ignored_and_errors_retried(provider: Any, tmp_path: Path, fault: Any) -> None:
+def test_openrouters_comments_are_ignored_and_errors_retried(
+    provider: Any, tmp_path: Path, fault: Any
+) -> None:
     place = provider("/api/v1")
     broken = 2 * OPENROUTER + events([delta(content="forty"), fault])
     whole = OPENROUTER + good(reasoning="6*7 is 42.", content="\\boxed{42}").replace(
@@ -209,25 +256,39 @@ def test_the_key_is_blotted_out_under_its_variables_name(provider: Any, tmp_path
     assert KEY not in repr(server) and KEY not in json.dumps(server.model_info()) + server.origin
 
 
-def test_effort_and_further_fields_are_sent_and_distinguish_completions(provider: Any, tmp_path: Path) -> None:
+def test_effort_and_further_fields_are_sent_and_distinguish_completions(
+    provider: Any, tmp_path: Path
+) -> None:
     place = provider()
     card = Card("mine", base_url=place.base, model="m")
-    for each in (card, replace(card, effort="high"), replace(card, effort="low"), replace(card, send={"tier": "x"})):
+    for each in (
+        card,
+        replace(card, effort="high"),
+        replace(card, effort="low"),
+        replace(card, send={"tier": "x"}),
+    ):
         ask(place.attached(each), tmp_path)
     assert [body.get("reasoning_effort") for body in place.bodies] == [None, "high", "low", None]
     assert place.bodies[-1]["tier"] == "x"
 
 
-def test_a_card_that_changes_nothing_reuses_what_was_made_without_one(provider: Any, tmp_path: Path) -> None:
+def test_a_card_that_changes_nothing_reuses_what_was_made_without_one(
+    provider: Any, tmp_path: Path
+) -> None:
     place = provider()
     plain = probe(place.base, "x", key=Key(KEY))
     assert plain is not None
     ask(plain, tmp_path)
-    ask(place.attached(Card("mine", base_url=place.base, model="m", concurrency=3, context=10**6)), tmp_path)
+    ask(
+        place.attached(Card("mine", base_url=place.base, model="m", concurrency=3, context=10**6)),
+        tmp_path,
+    )
     assert len(place.bodies) == 1
 
 
-def test_cut_thinking_is_read_as_the_card_says_without_a_trial(provider: Any, tmp_path: Path) -> None:
+def test_cut_thinking_is_read_as_the_card_says_without_a_trial(
+    provider: Any, tmp_path: Path
+) -> None:
     place = provider()
     place.script = [answer(200, good("length", content="so far"), "text/event-stream")]
     card = Card("mine", base_url=place.base, model="m", thinking="none")
@@ -235,7 +296,9 @@ def test_cut_thinking_is_read_as_the_card_says_without_a_trial(provider: Any, tm
     assert got.answer == "so far" and got.truncated and len(place.bodies) == 1
 
 
-def test_what_opens_an_answer_is_refused_before_anything_is_sent(provider: Any, tmp_path: Path) -> None:
+def test_what_opens_an_answer_is_refused_before_anything_is_sent(
+    provider: Any, tmp_path: Path
+) -> None:
     place = provider()
     server = place.attached(Card("mine", base_url=place.base, model="m", continues=False))
     config = RSA_VERIFIED.constants(VERIFY_MODE="p_true")

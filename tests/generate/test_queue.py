@@ -1,4 +1,5 @@
-"""The limiter: never more than its limit, the highest priority first, no slot lost to a cancelled waiter."""
+"""The limiter: never more than its limit, the highest priority first, no slot lost to a cancelled
+waiter."""
 
 import asyncio
 from typing import Any
@@ -25,7 +26,9 @@ def test_the_highest_priority_goes_first_and_equals_in_order_of_arrival() -> Non
                 served.append(name)
                 await asyncio.sleep(0)
 
-        await asyncio.gather(*(work(*each) for each in [("a", 0), ("b", -1), ("c", 2), ("d", -1), ("e", 2)]))
+        await asyncio.gather(
+            *(work(*each) for each in [("a", 0), ("b", -1), ("c", 2), ("d", -1), ("e", 2)])
+        )
         return served
 
     assert asyncio.run(order()) == ["a", "c", "e", "b", "d"]
@@ -70,7 +73,9 @@ def test_cancelled_requests_cost_no_slot(limit: int, works: list[Any], cancels: 
     asyncio.run(asyncio.wait_for(play(), 60))
 
 
-def test_after_an_over_no_slot_is_handed_out_and_the_queue_is_waited_for_until_it_is_empty() -> None:
+def test_after_an_over_no_slot_is_handed_out_and_the_queue_is_waited_for_until_it_is_empty() -> (
+    None
+):
     async def play() -> list[str]:
         slots, seen = Slots(2), list[str]()
 

@@ -52,7 +52,8 @@ def test_a_wave_of_refusals_pauses_all_and_leaves_half_of_them_in_flight() -> No
         kept = Rates(lambda round, wait: (wait or 1.0) * 2**round)
         early = [await kept.enter() for _ in range(100)]
         for at in early:
-            kept.refused(at, 20.0)  # one round: the requests were sent before the first refusal came
+            # one round: the requests were sent before the first refusal came
+            kept.refused(at, 20.0)
             kept.leave()
         assert kept.seconds_left == 20
         gone: list[float] = []
@@ -76,7 +77,9 @@ def test_a_wave_of_refusals_pauses_all_and_leaves_half_of_them_in_flight() -> No
         assert kept.refused_since is None
         await asyncio.sleep(40)
         kept.refused(await kept.enter(), 20.0)
-        assert kept.seconds_left == pytest.approx(20), "a reply came since, whenever its request was sent"
+        assert kept.seconds_left == pytest.approx(20), (
+            "a reply came since, whenever its request was sent"
+        )
         assert kept.refused_since == asyncio.get_running_loop().time()
 
     passed(work)
@@ -86,8 +89,8 @@ def test_a_wave_of_refusals_pauses_all_and_leaves_half_of_them_in_flight() -> No
 
 
 class Provider429:
-    """A provider in this process. `wants(now)` returns the headers of a refusal, or None to accept; a reply takes
-    `seconds`. `refused` counts the refusals."""
+    """A provider in this process. `wants(now)` returns the headers of a refusal, or None to accept;
+    a reply takes `seconds`. `refused` counts the refusals."""
 
     def __init__(self, wants: Callable[[float], dict[str, str] | None], seconds: float) -> None:
         self.wants, self.seconds = wants, seconds
@@ -120,7 +123,9 @@ def seconds_of(provider: Provider429, monkeypatch: Any, folder: Path, count: int
             server = Server("other", "http://127.0.0.1:9/v1", "m", "x")
             async with Generator(server, journal, 64, 900, stall=900) as ask:
                 monkeypatch.setattr(ask.asker, "_check", lambda: asyncio.sleep(0))
-                asked = (ask([{"role": "user", "content": f"{n}"}], n, Sampling()) for n in range(count))
+                asked = (
+                    ask([{"role": "user", "content": f"{n}"}], n, Sampling()) for n in range(count)
+                )
                 assert all(one.error is None for one in await asyncio.gather(*asked))
                 return asyncio.get_running_loop().time()
 
@@ -129,7 +134,8 @@ def seconds_of(provider: Provider429, monkeypatch: Any, folder: Path, count: int
 
 
 def window(most: int, seconds: float, says: bool = True, slides: bool = False) -> Callable[[], Any]:
-    """Return a limit of so many requests in so many seconds, which states its end (2 s at least) or not."""
+    """Return a limit of so many requests in so many seconds, which states its end (2 s at least) or
+    not."""
 
     def limit() -> Callable[[float], dict[str, str] | None]:
         taken: list[float] = []
@@ -176,7 +182,9 @@ def test_a_limit_of_rates_counts_as_no_try_of_a_request(tmp_path: Path, moody: M
 
 
 @pytest.mark.usefixtures("hurried")
-def test_a_rate_limit_without_end_ends_the_run(tmp_path: Path, moody: Moody, monkeypatch: Any) -> None:
+def test_a_rate_limit_without_end_ends_the_run(
+    tmp_path: Path, moody: Moody, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(retry, "THROTTLED_SECONDS", 0.3)
     moody.choose = lambda n, prompt: answer(429, {"error": "slow down"}, retry_after="0.05")
     with pytest.raises(RunFailed, match="slow down"):

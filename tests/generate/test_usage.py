@@ -40,7 +40,10 @@ def uncounted(answer: str = "\\boxed{42}") -> Member:
 @pytest.mark.parametrize(
     ("changes", "counted"),
     [
-        ({"answer": "x", "prompt_tokens": 5, "completion_tokens": 7, "cached_tokens": 2}, (5, 2, 7)),
+        (
+            {"answer": "x", "prompt_tokens": 5, "completion_tokens": 7, "cached_tokens": 2},
+            (5, 2, 7),
+        ),
         ({"answer": "x"}, (None, None, None)),
         ({"answer": "x", "completion_tokens": 7}, (None, None, 7)),
         ({"answer": "x", "prompt_tokens": 5}, (5, 0, None)),
@@ -73,7 +76,11 @@ def test_what_is_known_is_summed_and_said_to_be_a_part() -> None:
     checked.side_calls = [Completion("1" * 32, 2, answer="?", finish_reason="stop")]
     got = document(graded([[[checked, uncounted()]]]))
     (step,) = got["metrics"]["steps"]
-    assert (step["completion_tokens"], step["verification_tokens"], step["uncounted"]) == (10, None, 2)
+    assert (step["completion_tokens"], step["verification_tokens"], step["uncounted"]) == (
+        10,
+        None,
+        2,
+    )
     assert got["metrics"]["tokens"]["completion"] == 10
     assert "≥ 10 + unknown" in tables.steps_table(got).body()
 
@@ -91,15 +98,25 @@ def test_lengths_are_measured_on_what_was_counted(results: Path) -> None:
     found = json.loads(path.read_text())
     for problem in found["problems"]:
         for step in problem["steps"]:
-            step["members"][0] |= {"completion_tokens": None, "prompt_tokens": None, "cached_tokens": None}
+            step["members"][0] |= {
+                "completion_tokens": None,
+                "prompt_tokens": None,
+                "cached_tokens": None,
+            }
     path.write_text(json.dumps(found))
     part = lengths.measured(results, "made-up")
-    assert whole is not None and part is not None and part.solutions[0].mean() == whole.solutions[0].mean() == 100
+    assert (
+        whole is not None
+        and part is not None
+        and part.solutions[0].mean() == whole.solutions[0].mean() == 100
+    )
 
 
 def test_compute_cannot_be_matched_without_counts() -> None:
     model = Model(lambda names, prompt: Completion("", 0, "", "x", finish_reason="stop"))
-    config = constants_with({"SEED": 0, "N": 8, "K": 2, "T": 3, "CARRY": "answer", "MAX_TOKENS": 9, "ANSWER_TOKENS": 0})
+    config = constants_with(
+        {"SEED": 0, "N": 8, "K": 2, "T": 3, "CARRY": "answer", "MAX_TOKENS": 9, "ANSWER_TOKENS": 0}
+    )
 
     async def collect() -> int:
         return len([p async for p in Budgeted(rsa, float("inf"))(PROBLEM, model, config)])
@@ -114,13 +131,19 @@ def test_a_budget_does_not_buy_a_step_of_unknown_length() -> None:
         return convert(documents.step(0, [one], majority=right), StepResult)
 
     found = bought([step(10, 0.5), step(None, 1.0), step(10, 0.0)], 1000)
-    assert found.score == 0.5 and [found.figures[name] for name in ("tokens", "calls", "prompt")] == [10, 1, 0]
+    assert found.score == 0.5 and [
+        found.figures[name] for name in ("tokens", "calls", "prompt")
+    ] == [10, 1, 0]
 
 
 @pytest.mark.parametrize("context", [100, 4000])
-def test_an_answer_without_counts_is_forced_within_the_context(moody: Moody, tmp_path: Path, context: int) -> None:
+def test_an_answer_without_counts_is_forced_within_the_context(
+    moody: Moody, tmp_path: Path, context: int
+) -> None:
     thought = chat("<think>" + "So it goes on. " * 3000, finish_reason="length") | {"usage": None}
-    moody.choose = lambda n, prompt: answer(200, thought if n == 0 else chat(" \\boxed{42}") | {"usage": None})
+    moody.choose = lambda n, prompt: answer(
+        200, thought if n == 0 else chat(" \\boxed{42}") | {"usage": None}
+    )
     server = Server("vllm", moody.url, "m", "x", context=context)
     (forced,) = ask(server, tmp_path, [(1, Sampling(max_tokens=9000, answer_tokens=200))])
     assert forced.forced is not None and "\\boxed{42}" in forced.forced
@@ -136,7 +159,9 @@ def test_empty_and_filtered_replies_are_called_so_and_are_not_identical() -> Non
 
     filtered = [silent(reason) for reason in ("content_filter", "SAFETY", "refusal")]
     begun = member("It is", finish_reason="content_filter")
-    got = document(graded([[[silent("stop"), silent("stop"), silent("eos"), *filtered, begun, begun]]]))
+    got = document(
+        graded([[[silent("stop"), silent("stop"), silent("eos"), *filtered, begun, begun]]])
+    )
     VALIDATOR.validate(got)
     (step,) = got["metrics"]["steps"]
     assert (step["empty"], step["filtered"], step["identical"], step["failed"]) == (3, 5, 0, 0)
@@ -146,11 +171,17 @@ def test_empty_and_filtered_replies_are_called_so_and_are_not_identical() -> Non
 
 
 def test_blank_space_is_empty_and_what_was_cut_off_or_thought_is_not() -> None:
-    blank = Member(Completion("0" * 32, 1, answer=" \n", finish_reason="stop", prompt_tokens=5, completion_tokens=1))
+    blank = Member(
+        Completion(
+            "0" * 32, 1, answer=" \n", finish_reason="stop", prompt_tokens=5, completion_tokens=1
+        )
+    )
     cut = Member(Completion("1" * 32, 1, finish_reason="length", prompt_tokens=5))
     got = document(graded([[[blank, blank, cut, cut, member(""), member("")]]]))
     (step,) = got["metrics"]["steps"]
-    assert (step["empty"], step["truncated"], step["identical"]) == (2, 2, 1), "two with the same thought"
+    assert (step["empty"], step["truncated"], step["identical"]) == (2, 2, 1), (
+        "two with the same thought"
+    )
 
 
 def thought(**changes: Any) -> Member:
@@ -172,7 +203,9 @@ def test_replies_with_text_only_in_the_reasoning_field_get_a_note_of_their_own()
 
 
 def test_replies_of_tool_calls_alone_are_not_called_empty() -> None:
-    called = Member(Completion("0" * 32, 1, finish_reason="tool_calls", prompt_tokens=5, completion_tokens=9))
+    called = Member(
+        Completion("0" * 32, 1, finish_reason="tool_calls", prompt_tokens=5, completion_tokens=9)
+    )
     checked = member("\\boxed{42}")
     checked.side_calls = [called.completion]
     got = document(graded([[[called, called, checked]]]))
@@ -183,7 +216,8 @@ def test_replies_of_tool_calls_alone_are_not_called_empty() -> None:
     assert got["metrics"]["checks"]["only_calls"] == 1
 
 
-ENDS: dict[str, tuple[int, int, str, str, str, int]] = {  # prompt, written, finish, text; expected finish, context
+# prompt, written, finish, text; expected finish, context
+ENDS: dict[str, tuple[int, int, str, str, str, int]] = {
     "the context, in the reply": (193, 3903, "length", "so far", "length", 4096),
     "the context, at once": (4095, 1, "length", "", "length", 4096),
     "the cap": (193, 16384, "length", "so far", "length", 0),
@@ -205,14 +239,18 @@ ENDS: dict[str, tuple[int, int, str, str, str, int]] = {  # prompt, written, fin
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_a_reply_ends_at_its_cap_or_at_the_servers_context(moody: Moody, tmp_path: Path, end: str) -> None:
+def test_a_reply_ends_at_its_cap_or_at_the_servers_context(
+    moody: Moody, tmp_path: Path, end: str
+) -> None:
     prompt, written, finish, text, expected, context = ENDS[end]
     usage = {"usage": {"prompt_tokens": prompt, "completion_tokens": written}}
     moody.choose = lambda n, prompt: answer(200, chat(text, finish_reason=finish) | usage)
     for _ in range(2):  # the second is from the journal
         (got,) = ask_each(moody.url, tmp_path, ["a"])
         assert (got.finish_reason, got.context) == (expected, context)
-    assert (b'"context":' in (tmp_path / "a.jsonl").read_bytes()) is bool(context), "other records are as before"
+    assert (b'"context":' in (tmp_path / "a.jsonl").read_bytes()) is bool(context), (
+        "other records are as before"
+    )
 
 
 def test_a_context_that_ends_replies_is_told_from_the_cap() -> None:
@@ -229,23 +267,50 @@ def test_a_context_that_ends_replies_is_told_from_the_cap() -> None:
 
 def test_checks_that_say_nothing_are_counted() -> None:
     checked = member("\\boxed{42}")
-    checked.side_calls = [Completion("1" * 32, 2, finish_reason=r, prompt_tokens=5) for r in ("stop", "content_filter")]
+    checked.side_calls = [
+        Completion("1" * 32, 2, finish_reason=r, prompt_tokens=5)
+        for r in ("stop", "content_filter")
+    ]
     got = document(graded([[[checked]]]))
-    assert got["metrics"]["checks"] == {"completions": 2, "truncated": 0, "failed": 0, "empty": 1, "filtered": 1}
-    assert "1 of 2 side calls are empty" in got["warnings"] and "1 of 2 side calls are filtered" in got["warnings"]
+    assert got["metrics"]["checks"] == {
+        "completions": 2,
+        "truncated": 0,
+        "failed": 0,
+        "empty": 1,
+        "filtered": 1,
+    }
+    assert (
+        "1 of 2 side calls are empty" in got["warnings"]
+        and "1 of 2 side calls are filtered" in got["warnings"]
+    )
 
 
 @pytest.mark.parametrize("status", [400, 403])  # 403: OpenRouter
-def test_a_prompt_that_a_filter_refuses_is_one_failure(moody: Moody, tmp_path: Path, status: int) -> None:
-    refusal = {"error": {"message": "The response was filtered", "code": "content_filter", "param": "prompt"}}
-    moody.choose = lambda n, prompt: answer(status, refusal) if n == 0 else answer(200, chat("\\boxed{42}"))
+def test_a_prompt_that_a_filter_refuses_is_one_failure(
+    moody: Moody, tmp_path: Path, status: int
+) -> None:
+    refusal = {
+        "error": {
+            "message": "The response was filtered",
+            "code": "content_filter",
+            "param": "prompt",
+        }
+    }
+    moody.choose = lambda n, prompt: (
+        answer(status, refusal) if n == 0 else answer(200, chat("\\boxed{42}"))
+    )
     refused, got = ask_each(moody.url, tmp_path, ["a", "b"], 1)
     assert refused.error == "filtered: The response was filtered" and got.error is None
 
 
-def test_dollars_stand_in_results_table_comparison_and_page_where_prices_are_known(results: Path) -> None:
+def test_dollars_stand_in_results_table_comparison_and_page_where_prices_are_known(
+    results: Path,
+) -> None:
     prices = Prices(1.0, 0.1, 10.0, "2026-11-23")
-    known, unknown = member("\\boxed{42}", prompt_tokens=50, cached_tokens=20, completion_tokens=100), uncounted()
+    known, unknown = (
+        member("\\boxed{42}", prompt_tokens=50, cached_tokens=20, completion_tokens=100),
+        uncounted(),
+    )
     got = document(graded([[[known, unknown], [known, known]]])) | {"prices": asdict(prices)}
     counted = RunMetrics(1, prices=prices)
     for each_step in got["problems"][0]["steps"]:
@@ -259,4 +324,7 @@ def test_dollars_stand_in_results_table_comparison_and_page_where_prices_are_kno
     shown = compare.table([compare.result(load("a", results)), compare.result(load("a", results))])
     assert "≥ $0.0031" in shown and "cost" in shown
     known_by_page = page.data([Results(results / "a.json")])["runs"][0]["head"]
-    assert known_by_page["metrics"]["cost"] == pytest.approx(3 * each) and known_by_page["prices"]["written"] == 10
+    assert (
+        known_by_page["metrics"]["cost"] == pytest.approx(3 * each)
+        and known_by_page["prices"]["written"] == 10
+    )

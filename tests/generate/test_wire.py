@@ -35,7 +35,10 @@ def exchanged(server: Server, n: int) -> list[Reply | BaseException]:
             body = {"model": "m", "messages": [{"role": "user", "content": "?"}]}
             at_once = [got.exchange(body, 30, 60) for _ in range(n)]
             found = await asyncio.gather(*at_once, return_exceptions=True)
-            return [*found, *await asyncio.gather(got.exchange(body, 30, 60), return_exceptions=True)]
+            return [
+                *found,
+                *await asyncio.gather(got.exchange(body, 30, 60), return_exceptions=True),
+            ]
 
     return asyncio.run(all_of_them())
 
@@ -74,10 +77,14 @@ STREAMS = {
         [CHUNKS[0], {"choices": [CHUNKS[1]["choices"][0] | CHAT["choices"][0]]}, CHUNKS[2]]
     ),
     "messages that repeat the text so far": events(
-        [{"choices": [{"index": 0, "message": {"content": text}}]} for text in ("forty", "forty-", "forty-two")]
+        [
+            {"choices": [{"index": 0, "message": {"content": text}}]}
+            for text in ("forty", "forty-", "forty-two")
+        ]
         + [{"choices": [{"index": 0, "message": {}, "finish_reason": "stop"}]}, CHUNKS[2]]
     ),
-    "data after its end": events(CHUNKS) + events([CHUNKS[0], {"error": {"message": "late", "code": 500}}]),
+    "data after its end": events(CHUNKS)
+    + events([CHUNKS[0], {"error": {"message": "late", "code": 500}}]),
 }
 
 
@@ -87,7 +94,11 @@ def test_a_stream_is_read_wherever_its_lines_and_chunks_end(kind: str) -> None:
     line_ends = [at + 1 for at, byte in enumerate(body) if byte in b"\r\n"]
     for cuts in ([], range(1, len(body)), line_ends, range(7, len(body), 7)):
         got = read_bytes(body, cuts)
-        assert (got.content, got.finish_reason, got.completion_tokens) == ("forty-two", "stop", 7), cuts
+        assert (got.content, got.finish_reason, got.completion_tokens) == (
+            "forty-two",
+            "stop",
+            7,
+        ), cuts
 
 
 @pytest.mark.parametrize("kind", ["LF", "CRLF"])
@@ -145,17 +156,32 @@ def both(message: dict[str, Any], finish: str = "stop") -> Reply:
 def test_how_a_reply_ended_is_read_by_one_table(finish: str, kept: str, end: str) -> None:
     reply = both({"content": "so far"}, finish)
     got = Completion("k", 0, answer="so far", finish_reason=reply.finish_reason)
-    assert reply.finish_reason == kept and (got.truncated, got.filtered) == (end == CUT, end == FILTERED)
+    assert reply.finish_reason == kept and (got.truncated, got.filtered) == (
+        end == CUT,
+        end == FILTERED,
+    )
 
 
-CALLS = [{"id": "1", "type": "function", "function": {"name": "submit", "arguments": '{"answer": 42}'}}]
+CALLS = [
+    {"id": "1", "type": "function", "function": {"name": "submit", "arguments": '{"answer": 42}'}}
+]
 
 
 @pytest.mark.parametrize(
     ("message", "content", "reasoning", "finish"),
     [
-        ({"content": [{"type": "text", "text": "forty"}, {"type": "text", "text": "-two"}]}, "forty-two", "", "stop"),
-        ({"content": [{"type": "thinking", "thinking": [{"text": "so"}]}, {"text": "42"}]}, "42", "so", "stop"),
+        (
+            {"content": [{"type": "text", "text": "forty"}, {"type": "text", "text": "-two"}]},
+            "forty-two",
+            "",
+            "stop",
+        ),
+        (
+            {"content": [{"type": "thinking", "thinking": [{"text": "so"}]}, {"text": "42"}]},
+            "42",
+            "so",
+            "stop",
+        ),
         ({"content": "half \ud800 a pair"}, "half \ufffd a pair", "", "stop"),
         ({"content": None}, "", "", "stop"),
         ({"content": None, "tool_calls": CALLS}, "", "", "tool_calls"),
@@ -164,16 +190,24 @@ CALLS = [{"id": "1", "type": "function", "function": {"name": "submit", "argumen
         ({"content": None, "reasoning": "so", "tool_calls": CALLS}, "", "so", "tool_calls"),
         ({"content": None, "refusal": "I can't."}, "I can't.", "", "refusal"),
         ({"content": [{"type": "refusal", "refusal": "I can't."}]}, "I can't.", "", "refusal"),
-        ({"content": "42", "refusal": None, "reasoning": "so", "reasoning_content": "so"}, "42", "so", "stop"),
+        (
+            {"content": "42", "refusal": None, "reasoning": "so", "reasoning_content": "so"},
+            "42",
+            "so",
+            "stop",
+        ),
     ],
 )
-def test_parts_and_refusals_are_read_bytes(message: Any, content: str, reasoning: str, finish: str) -> None:
+def test_parts_and_refusals_are_read_bytes(
+    message: Any, content: str, reasoning: str, finish: str
+) -> None:
     reply = both(message)
     assert (reply.content, reply.reasoning, reply.finish_reason) == (content, reasoning, finish)
 
 
 def test_a_prompt_that_the_server_cut_is_noticed() -> None:
-    prompt = [{"role": "user", "content": "What is \\frac{1}{2} of it? " * 200}]  # 1,400 words and numbers
+    # 1,400 words and numbers
+    prompt = [{"role": "user", "content": "What is \\frac{1}{2} of it? " * 200}]
     reply = Reply("m", "42", "", "stop", 512, 0, 5, {})
     assert is_cut(reply, prompt)
     assert not is_cut(replace(reply, prompt_tokens=1400), prompt)
@@ -202,7 +236,9 @@ def test_a_cut_prompt_is_noticed_in_every_script(language: str) -> None:
 
 @pytest.mark.parametrize("is_stream", [True, False])
 @pytest.mark.parametrize("is_blank", [True, False])
-def test_a_reply_far_beyond_its_cap_is_ended(moody: Moody, monkeypatch: Any, is_stream: bool, is_blank: bool) -> None:
+def test_a_reply_far_beyond_its_cap_is_ended(
+    moody: Moody, monkeypatch: Any, is_stream: bool, is_blank: bool
+) -> None:
     monkeypatch.setattr(wire, "ROOM", 2000)
     monkeypatch.setattr(wire, "BYTES", 100)
     piece = (b" " if is_blank else b"x") * 100
@@ -233,8 +269,12 @@ def test_a_reply_far_beyond_its_cap_is_ended(moody: Moody, monkeypatch: Any, is_
 
 
 def test_a_request_larger_than_a_minutes_limit_does_not_pass() -> None:
-    assert not Refused(429, {"error": {"message": "Request too large for m on tokens per min (TPM)"}}, {}).may_pass
-    assert Refused(429, {"error": {"message": "Rate limit reached. Limit 10000, Used 9000"}}, {}).may_pass
+    assert not Refused(
+        429, {"error": {"message": "Request too large for m on tokens per min (TPM)"}}, {}
+    ).may_pass
+    assert Refused(
+        429, {"error": {"message": "Rate limit reached. Limit 10000, Used 9000"}}, {}
+    ).may_pass
 
 
 # Errors
@@ -243,8 +283,14 @@ WORDS: dict[str, tuple[Any, str]] = {
     "OpenAI": ({"error": {"message": "the words", "type": "x", "code": 400}}, "the words"),
     "text": ({"error": "the words"}, "the words"),
     "detail": ({"detail": "the words"}, "the words"),
-    "detail, list": ({"detail": [{"loc": ["body", 1], "msg": "no", "input": 9}, {"msg": "more"}]}, "body.1: no; more"),
-    "two places": ({"error": "Bad Request", "message": "the words", "statusCode": 400}, "the words"),
+    "detail, list": (
+        {"detail": [{"loc": ["body", 1], "msg": "no", "input": 9}, {"msg": "more"}]},
+        "body.1: no; more",
+    ),
+    "two places": (
+        {"error": "Bad Request", "message": "the words", "statusCode": 400},
+        "the words",
+    ),
     "list": ([{"error": {"message": "the words", "status": "INVALID"}}], "the words"),
     "no JSON": ("the words", "the words"),
     "unknown form": ({"oops": 1}, '{"oops": 1}'),
@@ -261,11 +307,16 @@ def test_an_error_is_told_in_its_servers_own_words(kind: str) -> None:
 
 
 def test_a_request_right_after_a_stream_of_llama_cpp_is_not_lost(engine: Server) -> None:
-    """llama.cpp closes a connection after a stream. Without a header against reuse, every second request is lost."""
+    """llama.cpp closes a connection after a stream. Without a header against reuse, every second
+    request is lost."""
 
     async def one_by_one() -> list[Reply]:
         async with Wire(engine, 1) as got:
-            body = {"model": engine.model, "messages": [{"role": "user", "content": "1 + 1 ="}], "max_tokens": 1}
+            body = {
+                "model": engine.model,
+                "messages": [{"role": "user", "content": "1 + 1 ="}],
+                "max_tokens": 1,
+            }
             return [await got.exchange(body | {"stream": True}, 60, 600) for _ in range(20)]
 
     assert len(asyncio.run(one_by_one())) == 20
@@ -284,23 +335,43 @@ def test_a_request_right_after_a_stream_of_llama_cpp_is_not_lost(engine: Server)
         ({}, None),
     ],
 )
-def test_the_wait_that_a_server_asks_for_is_a_number(headers: dict[str, str], seconds: float | None) -> None:
+def test_the_wait_that_a_server_asks_for_is_a_number(
+    headers: dict[str, str], seconds: float | None
+) -> None:
     assert Refused(429, None, headers).wait == seconds
 
 
 @pytest.mark.parametrize(
     ("status", "error", "is_unpaid"),
     [
-        (429, {"error": {"message": "…", "type": "insufficient_quota", "code": "insufficient_quota"}}, True),
+        (
+            429,
+            {"error": {"message": "…", "type": "insufficient_quota", "code": "insufficient_quota"}},
+            True,
+        ),
         (402, {"error": {"message": "pay first"}}, True),
         (400, {"error": {"message": "Your credit balance is too low"}}, True),
         (403, {"detail": "billing_not_active"}, True),
         (429, {"error": {"message": "Insufficient balance. Top up and try again"}}, True),
         (429, {"error": {"message": "rate limit reached", "code": "rate_limit_exceeded"}}, False),
-        (429, [{"error": {"message": "check your plan and billing details. Please retry in 38.1s."}}], False),
-        (422, {"detail": [{"msg": "too long", "input": "Ann has an insufficient balance of 3 dollars"}]}, False),
+        (
+            429,
+            [{"error": {"message": "check your plan and billing details. Please retry in 38.1s."}}],
+            False,
+        ),
+        (
+            422,
+            {
+                "detail": [
+                    {"msg": "too long", "input": "Ann has an insufficient balance of 3 dollars"}
+                ]
+            },
+            False,
+        ),
         (500, {"error": {"message": "out of memory"}}, False),
     ],
 )
-def test_what_has_to_be_paid_is_told_from_what_passes(status: int, error: Any, is_unpaid: bool) -> None:
+def test_what_has_to_be_paid_is_told_from_what_passes(
+    status: int, error: Any, is_unpaid: bool
+) -> None:
     assert Refused(status, error, {}).is_unpaid is is_unpaid

@@ -1,4 +1,5 @@
-"""Write new golden files: `python -m tests.golden [CASE …]`. Stored journals stay, as they must remain resumable."""
+"""Write new golden files: `python -m tests.golden [CASE …]`. Stored journals stay, as they must
+remain resumable."""
 
 import argparse
 import tempfile

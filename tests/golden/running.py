@@ -26,8 +26,14 @@ HERE = Path(__file__).resolve().parent
 FILES, JOURNALS = HERE / "files", HERE / "journals"
 REPLIES = {  # to scripts/schemes.sh and scripts/filter.sh
     "schemes": "Two ways are open.\n\nCheckpoints:\n- 2 points: reduces to $n$ odd\nChain: by induction\n"
-    "- 5 points: the step\nChain: by descent\n- 1 point: a least one\n- 4 points: a smaller one\nNo credit:\n"
-    "- tries of small cases\nDeductions:\n- 1 point: leaves out n = 0",
+    "- 5 points: the step\n"
+    "Chain: by descent\n"
+    "- 1 point: a least one\n"
+    "- 4 points: a smaller one\n"
+    "No credit:\n"
+    "- tries of small cases\n"
+    "Deductions:\n"
+    "- 1 point: leaves out n = 0",
     "filter": "It leaves out a case.\n\nIncomplete: no\nDifficulty: 7\nGaps: **yes**\nWrong: no\nDisagreement: yes\n"
     "Computational: no",
 }
@@ -39,7 +45,8 @@ Result = tuple[int, str, str]  # status, standard output, standard error
 
 @dataclass
 class Ran:
-    """A case that has run: its golden texts, and the number of requests that reached its scripted server."""
+    """A case that has run: its golden texts, and the number of requests that reached its scripted
+    server."""
 
     texts: Texts
     requests: int
@@ -47,17 +54,25 @@ class Ran:
 
 @contextmanager
 def serving(case: Case) -> Iterator[ScriptedServer | GradingServer | None]:
-    """Start the scripted server of a case, on the case's port: a card's address is part of journal keys."""
+    """Start the scripted server of a case, on the case's port: a card's address is part of journal
+    keys."""
     kind = case.server
-    server = None if kind == "embedded" else on_port(ScriptedServer if kind == "scripted" else GradingServer, case.name)
+    server = (
+        None
+        if kind == "embedded"
+        else on_port(ScriptedServer if kind == "scripted" else GradingServer, case.name)
+    )
     if kind in REPLIES and isinstance(server, GradingServer):
         server.reply = lambda prompt, seed: REPLIES[kind]
     with closing(server) if server else nullcontext():
         yield server
 
 
-def on_port(make: type[ScriptedServer] | type[GradingServer], name: str) -> ScriptedServer | GradingServer:
-    """Start a server on the port that follows from `name`. Waits if another checkout's tests have it."""
+def on_port(
+    make: type[ScriptedServer] | type[GradingServer], name: str
+) -> ScriptedServer | GradingServer:
+    """Start a server on the port that follows from `name`. Waits if another checkout's tests have
+    it."""
     port, ends = 27000 + zlib.crc32(name.encode()) % 2000, time.monotonic() + 120
     while True:
         try:
@@ -82,22 +97,31 @@ def run_case(case: Case, folder: Path) -> Ran:
         if isinstance(server, ScriptedServer):
             env["BASE_URL"] = server.url
         elif server:
-            (folder / "in" / "strict.toml").write_text(f'base_url = "{server.url}"\nmodel = "strict"\n{CARD}')
+            (folder / "in" / "strict.toml").write_text(
+                f'base_url = "{server.url}"\nmodel = "strict"\n{CARD}'
+            )
         for command in case.commands:
             changes = env | {"RESULTS_DIR": str(results)}
-            args = [each.replace("IN/", f"{folder}/in/").replace("OUT/", f"{folder}/out/") for each in command]
+            args = [
+                each.replace("IN/", f"{folder}/in/").replace("OUT/", f"{folder}/out/")
+                for each in command
+            ]
             while re.match(r"[A-Z_]+=", args[0]):
                 name, _, value = args.pop(0).partition("=")
                 changes[name] = value
             status, out, err = run_one(args, changes)
             text = out if status == 0 else f"{out}status {status}\n{err}"
-            printed.append(f"$ {' '.join(command)}\n{normal.text(text, is_timed=command[0] != 'plan')}")
+            printed.append(
+                f"$ {' '.join(command)}\n{normal.text(text, is_timed=command[0] != 'plan')}"
+            )
         asked = getattr(server, "asked", 0)
     texts = {"stdout.txt": "\n".join(printed)}
     listed = []
     for part in ("results", "in", "out"):
         for path in sorted((folder / part).rglob("*")):
-            name = re.sub(r"\.\d{8}-\d{6}(?=\.)", ".TIME", path.relative_to(folder / part).as_posix())
+            name = re.sub(
+                r"\.\d{8}-\d{6}(?=\.)", ".TIME", path.relative_to(folder / part).as_posix()
+            )
             is_input = part == "in" and name in (*case.inputs, "strict.toml")
             if path.is_dir() or is_input or name.startswith("other/") or path.suffix == ".lock":
                 continue
@@ -112,8 +136,14 @@ def run_one(args: list[str], changes: dict[str, str]) -> Result:
     """Run an experiment, or the module that a script of scripts/ starts."""
     name, *rest = args
     if name[0].isdigit():
-        return conftest.ended(conftest.python(str(ROOT / "experiments" / f"{name}.py"), *rest, **changes))
-    found = re.search(r"^module=(\S+)", (ROOT / "scripts" / f"{name}.sh").read_text(encoding="utf-8"), re.MULTILINE)
+        return conftest.ended(
+            conftest.python(str(ROOT / "experiments" / f"{name}.py"), *rest, **changes)
+        )
+    found = re.search(
+        r"^module=(\S+)",
+        (ROOT / "scripts" / f"{name}.sh").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
     assert found, name
     command = ["-m", found[1], *rest]
     if name == "serve_rsa":
@@ -130,7 +160,9 @@ def served(args: list[str], changes: dict[str, str]) -> Result:
         url = re.search(r"http://[\d.:]+/v1", first)
         assert url, first
         body = (ROOT / INPUTS / "ask.json").read_bytes()
-        request = urllib.request.Request(f"{url[0]}/chat/completions", body, {"content-type": "application/json"})
+        request = urllib.request.Request(
+            f"{url[0]}/chat/completions", body, {"content-type": "application/json"}
+        )
         with urllib.request.urlopen(request, timeout=120) as reply:
             answer = json.load(reply)
     finally:
@@ -138,8 +170,13 @@ def served(args: list[str], changes: dict[str, str]) -> Result:
         status, out, err = conftest.ended(process)
     for name in ("id", "created"):
         del answer[name]
-    answer["usage"]["prompt_tokens_details"]["cached_tokens"] = 0  # the load of the machine decides it
-    return 0 if status == 130 else status, f"{first}{out}{json.dumps(answer, sort_keys=True)}\n", err
+    # the load of the machine decides it
+    answer["usage"]["prompt_tokens_details"]["cached_tokens"] = 0
+    return (
+        0 if status == 130 else status,
+        f"{first}{out}{json.dumps(answer, sort_keys=True)}\n",
+        err,
+    )
 
 
 def golden(case: Case) -> Texts:
@@ -159,7 +196,8 @@ def write(case: Case, texts: Texts) -> None:
 
 
 def pack(case: Case, results: Path) -> None:
-    """Store the journals of a run, and the records of searches and rounds, without weights and results of rounds."""
+    """Store the journals of a run, and the records of searches and rounds, without weights and
+    results of rounds."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for path in sorted(results.rglob("*")):
@@ -184,5 +222,8 @@ def unpack(case: Case, results: Path, is_wanted: Callable[[str], bool]) -> None:
 def journal_keys(results: Path, is_trained: bool) -> dict[str, list[str]]:
     """Read the keys of each journal; if `is_trained`, only those by untrained models."""
     normal = Normal({}, is_trained)
-    found = {path.name: normal.file(path, f"journal/{path.name}") for path in (results / "journal").glob("*.jsonl")}
+    found = {
+        path.name: normal.file(path, f"journal/{path.name}")
+        for path in (results / "journal").glob("*.jsonl")
+    }
     return {name: (text or "").splitlines() for name, text in sorted(found.items())}

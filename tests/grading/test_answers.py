@@ -1,4 +1,5 @@
-"""Reading and judging answers: a table of cases (cases/boxed.json), properties, and the judge in its process."""
+"""Reading and judging answers: a table of cases (cases/boxed.json), properties, and the judge in
+its process."""
 
 import asyncio
 import itertools
@@ -23,7 +24,15 @@ from core.base.stats import pass_at_k
 from core.constants import BOXED, WHOLE
 from core.grading import boxed
 from core.grading import judge as judge_module
-from core.grading.answers import MAX_COMPARISONS, NEUTRAL, grade_answers, groups, is_correct, is_reference, judge
+from core.grading.answers import (
+    MAX_COMPARISONS,
+    NEUTRAL,
+    grade_answers,
+    groups,
+    is_correct,
+    is_reference,
+    judge,
+)
 from core.grading.boxed import DOUBTS, Extraction, canonical, clean, extract, stated
 from core.grading.escapes import RULES, Rule, restored
 from core.grading.final import final_lines, says_nothing
@@ -36,7 +45,8 @@ CASES: list[dict[str, Any]] = json.loads((FOLDER / "boxed.json").read_text(encod
 PAIRS: list[dict[str, Any]] = json.loads((FOLDER / "equal.json").read_text(encoding="utf-8"))
 # Pairs of spellings of one answer.
 SPELLINGS = json.loads((FOLDER / "spellings.json").read_text(encoding="utf-8"))
-# Texts of tokens that matter to the reader, which hit edges far more often than arbitrary characters.
+# Texts of tokens that matter to the reader, which hit edges far more often than arbitrary
+# characters.
 TOKENS = r"""\boxed \boxed{ \fbox{ { } \{ \} \\ \ \text{ \textbf \left \right \, \! \; {,} , . % \% $ \$ ^\circ ^ _ ° 0
 00 7 42 1,024 -5 − + = x m+n \frac{1}{2} \frac12 / ( ) \circ or cm thousand"""
 PIECES = st.sampled_from([*TOKENS.split(), " ", "\n", "\u2009", "\u200b", "\ud800"])
@@ -49,7 +59,10 @@ def test_cases() -> None:
         found = read(case["text"], BOXED, case["type"], case.get("truncated", False))
         assert (found.answer, found.doubt) == (case["answer"], case["doubt"]), case
         if "truth" in case:
-            assert is_correct(found.answer, case["truth"], case["type"]) is case["correct"], (found, case)
+            assert is_correct(found.answer, case["truth"], case["type"]) is case["correct"], (
+                found,
+                case,
+            )
 
 
 def test_the_table_covers_every_doubt() -> None:
@@ -57,7 +70,9 @@ def test_the_table_covers_every_doubt() -> None:
 
 
 @given(st.one_of(LATEX, st.text(max_size=200)), TYPES, st.booleans())
-def test_extract_never_raises_and_its_answer_can_be_stored(text: str, kind: str, truncated: bool) -> None:
+def test_extract_never_raises_and_its_answer_can_be_stored(
+    text: str, kind: str, truncated: bool
+) -> None:
     found = extract(text, kind, truncated)
     assert found.doubt is None or found.doubt in DOUBTS
     (found.answer or "").encode("utf-8")
@@ -75,7 +90,11 @@ def test_boxing_an_answer_reads_the_same_answer(text: str, kind: str) -> None:
 
 
 VOTES = {
-    "-0.50": "-1/2", r"-\frac{6}{8}": "-3/4", r"\frac{-6}{8}": "-3/4", "- 6 / 8": "-3/4", r"\tfrac12": "1/2",
+    "-0.50": "-1/2", r"-\frac{6}{8}": "-3/4", r"\frac{-6}{8}": "-3/4", "- 6 / 8": "-3/4", (
+        r"\tfrac12"
+    ): (
+        "1/2"
+    ),
     "4.0": "4", "2x + 1": "2x+1", "( 1,2 )": "(1, 2)", "No Solution": "no solution",
 }  # fmt: skip
 # The third is one and a half, not 11/2.
@@ -106,7 +125,8 @@ def test_the_only_box_is_found_anywhere(before: str, after: str, answer: int) ->
 FINALS = "Final Final: final ANSWER answer: ** _ ` > # ... <answer> 7 41 The"
 BOXES = ("\\boxed{", "}", "\\boxed{7}")
 LINES = st.lists(
-    st.sampled_from([*FINALS.split(), *BOXES, " ", "\n", "\n", "\r\n", "\u2028", "\x85", "\ud800"]), max_size=25
+    st.sampled_from([*FINALS.split(), *BOXES, " ", "\n", "\n", "\r\n", "\u2028", "\x85", "\ud800"]),
+    max_size=25,
 ).map("".join)
 
 
@@ -117,33 +137,56 @@ def test_lines_are_read_without_a_guess(text: str, kind: str, truncated: bool) -
     found = extract(text, kind, truncated)
     lines = final_lines(text)
     assert found.doubt is None or found.doubt in DOUBTS
-    assert [text[line.start : line.end] for line in lines] == [line for line in text.splitlines() if final_lines(line)]
+    assert [text[line.start : line.end] for line in lines] == [
+        line for line in text.splitlines() if final_lines(line)
+    ]
     if "box" not in text:
         stating = [
-            line.value for line in lines if not says_nothing(line.value) and (not truncated or line.end < len(text))
+            line.value
+            for line in lines
+            if not says_nothing(line.value) and (not truncated or line.end < len(text))
         ]
-        is_balanced = bool(stating) and boxed.box_spans(rf"\boxed{{{stating[-1]}}}")[0] == [(7, 7 + len(stating[-1]))]
-        expected = extract(rf"\boxed{{{stating[-1]}}}", kind) if is_balanced else Extraction(None, None)
+        is_balanced = bool(stating) and boxed.box_spans(rf"\boxed{{{stating[-1]}}}")[0] == [
+            (7, 7 + len(stating[-1]))
+        ]
+        expected = (
+            extract(rf"\boxed{{{stating[-1]}}}", kind) if is_balanced else Extraction(None, None)
+        )
         assert found.answer == expected.answer
     assert found.answer is None or found.answer in stated(text, kind)
 
 
 @given(
-    st.integers(0, 999), st.sampled_from(["Final: %d", "**Final:** %d", "FINAL ANSWER: $%d$", "> Final: `%d`."]), LATEX
+    st.integers(0, 999),
+    st.sampled_from(["Final: %d", "**Final:** %d", "FINAL ANSWER: $%d$", "> Final: `%d`."]),
+    LATEX,
 )
 def test_the_only_line_is_found_anywhere(answer: int, form: str, around: str) -> None:
     around = around.replace("box", "")
     assert extract(f"{around}\n{form % answer}\n{around}") == Extraction(str(answer), None)
-    assert extract(f"{around}\n{form % answer}\n{around}\n\\boxed{{{answer}}}") == Extraction(str(answer), None)
-    assert extract(f"\\boxed{{{answer + 1}}}\n{form % answer}").doubt in ("several", "not an integer")
+    assert extract(f"{around}\n{form % answer}\n{around}\n\\boxed{{{answer}}}") == Extraction(
+        str(answer), None
+    )
+    assert extract(f"\\boxed{{{answer + 1}}}\n{form % answer}").doubt in (
+        "several",
+        "not an integer",
+    )
 
 
 def test_a_line_and_a_box_that_spell_one_answer_are_no_doubt() -> None:
     problem = Problem("p", "?", r"2\sqrt{2}", "math")
-    texts = ("Final: \\sqrt{8}\n\\boxed{2\\sqrt2}", "Final: \\sqrt{8}\nFinal: 2\\sqrt2", "Final: 3\nFinal: 2\\sqrt2")
+    texts = (
+        "Final: \\sqrt{8}\n\\boxed{2\\sqrt2}",
+        "Final: \\sqrt{8}\nFinal: 2\\sqrt2",
+        "Final: 3\nFinal: 2\\sqrt2",
+    )
     members = [Member(Completion("", 0, answer=text, finish_reason="stop")) for text in texts]
     grades = grade_answers(problem, members).grades
-    assert [(grade.value, grade.doubt) for grade in grades] == [(1.0, None), (1.0, None), (1.0, "several")]
+    assert [(grade.value, grade.doubt) for grade in grades] == [
+        (1.0, None),
+        (1.0, None),
+        (1.0, "several"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +207,9 @@ def test_a_line_and_a_box_that_spell_one_answer_are_no_doubt() -> None:
         (r"\text{Step 7}", "7", "not mathematics"),
     ],
 )
-def test_a_wrong_answer_that_mathematics_cannot_read_is_in_doubt(answer: str, truth: str, doubt: str | None) -> None:
+def test_a_wrong_answer_that_mathematics_cannot_read_is_in_doubt(
+    answer: str, truth: str, doubt: str | None
+) -> None:
     members = [Member(Completion("", 0, answer=rf"\boxed{{{answer}}}", finish_reason="stop"))]
     assert grade_answers(Problem("p", "?", truth, "math"), members).grades[0].doubt == doubt
 
@@ -172,7 +217,12 @@ def test_a_wrong_answer_that_mathematics_cannot_read_is_in_doubt(answer: str, tr
 @pytest.mark.parametrize(
     ("text", "truth", "answer", "doubt"),
     [
-        (r"\boxed{\text{a circle of diameter 3}}", "a circle of diameter 3", "a circle of diameter 3", "sentence"),
+        (
+            r"\boxed{\text{a circle of diameter 3}}",
+            "a circle of diameter 3",
+            "a circle of diameter 3",
+            "sentence",
+        ),
         (r"\boxed{\text{a circle of diameter 3}}", "3", "3", "sentence"),
         (r"\boxed{\sqrt8} or \boxed{2\sqrt2}", r"2\sqrt{2}", r"2\sqrt2", None),
         (r"\boxed{2} or \boxed{3}", "2, 3", "2, 3", "list"),
@@ -193,14 +243,19 @@ def test_a_rule_restores_the_escapes_of_its_example(rule: Rule) -> None:
 
 
 def test_all_that_a_text_states() -> None:
-    text = "\\boxed{42} and \\boxed{042}\nFinal: ...\nFinal: 41\nFinal: so \\boxed{7}\nFinal answer: 41"
+    text = (
+        "\\boxed{42} and \\boxed{042}\nFinal: ...\nFinal: 41\nFinal: so \\boxed{7}\nFinal answer: "
+        "41"
+    )
     assert stated(text) == ["42", "7", "41"]
     assert stated("Final: 1/2\nthe answer is 42", "math") == ["1/2"] and stated("", "math") == []
     assert stated("\\boxed{" + "9" * 2000 + "}") == [None]
 
 
 @given(
-    st.integers(0, 999), st.integers(0, 999), st.sampled_from([r"\frac{%d}{%d}", "%d/%d", "%d, %d", "%d %d", "%d^{%d}"])
+    st.integers(0, 999),
+    st.integers(0, 999),
+    st.sampled_from([r"\frac{%d}{%d}", "%d/%d", "%d, %d", "%d %d", "%d^{%d}"]),
 )
 def test_digits_are_never_taken_out_of_an_expression(a: int, b: int, form: str) -> None:
     found = extract(rf"\boxed{{{form % (a, b)}}}")
@@ -215,9 +270,26 @@ def test_digits_are_never_taken_out_of_an_expression(a: int, b: int, form: str) 
     ("text", "times"),
     [
         *((text, 200_000) for text in ("{", "}", "\\", "*")),
-        *((text, 25_000) for text in (r"\boxed{", r"\boxed{7}", r"\boxed{}", r"\boxed ", "Final:", "Final: 7\n", "> ")),
-        *((text, 12_500) for text in ("the answer is 7 ", "#### ", r"\boxed{{{7}}}", r"\boxed{7} or ")),
-        *((text, 12_500) for text in ("\nProblem: ", "<|im_end|>7", r"use \boxed{x} ", r"\\frac", "\ta")),
+        *(
+            (text, 25_000)
+            for text in (
+                r"\boxed{",
+                r"\boxed{7}",
+                r"\boxed{}",
+                r"\boxed ",
+                "Final:",
+                "Final: 7\n",
+                "> ",
+            )
+        ),
+        *(
+            (text, 12_500)
+            for text in ("the answer is 7 ", "#### ", r"\boxed{{{7}}}", r"\boxed{7} or ")
+        ),
+        *(
+            (text, 12_500)
+            for text in ("\nProblem: ", "<|im_end|>7", r"use \boxed{x} ", r"\\frac", "\ta")
+        ),
         (r"\boxed{The sum of " + "a " * 450 + "is 1}", 200),
         (r"\boxed{" * 25_000 + "}" * 25_000, 1),
         (r"\boxed{" + "{}" * 50_000, 1),
@@ -243,36 +315,75 @@ def test_hostile_texts_take_linear_time(text: str, times: int) -> None:
     ("answers", "truth", "kind", "tied", "score", "counts"),
     [
         (["42", None, "042", "7", None], "42", "integer", ("42",), 1.0, {"42": 2, "7": 1}),
-        (["100", "7", "42"], "7", "integer", ("7", "42", "100"), 1 / 3, {"7": 1, "42": 1, "100": 1}),
+        (
+            ["100", "7", "42"],
+            "7",
+            "integer",
+            ("7", "42", "100"),
+            1 / 3,
+            {"7": 1, "42": 1, "100": 1},
+        ),
         ([], "42", "integer", (), 0.0, {}),
         ([None, None], "42", "integer", (), 0.0, {}),
-        ([r"\frac{1}{2}", r"\frac{1}{2}", "42"], "42", "integer", (r"\frac{1}{2}",), 0.0, {r"\frac{1}{2}": 2, "42": 1}),
-        (["0.5", r"\frac12", r"\dfrac{2}{4}", "7"], "1/2", "math", ("1/2",), 1.0, {"1/2": 3, "7": 1}),
+        (
+            [r"\frac{1}{2}", r"\frac{1}{2}", "42"],
+            "42",
+            "integer",
+            (r"\frac{1}{2}",),
+            0.0,
+            {r"\frac{1}{2}": 2, "42": 1},
+        ),
+        (
+            ["0.5", r"\frac12", r"\dfrac{2}{4}", "7"],
+            "1/2",
+            "math",
+            ("1/2",),
+            1.0,
+            {"1/2": 3, "7": 1},
+        ),
     ],
 )
 def test_a_vote(
-    answers: list[str | None], truth: str, kind: str, tied: tuple[str, ...], score: float, counts: dict[str, int]
+    answers: list[str | None],
+    truth: str,
+    kind: str,
+    tied: tuple[str, ...],
+    score: float,
+    counts: dict[str, int],
 ) -> None:
     found = groups(answers, kind)
     assert found.tied == tied and found.counts == counts
     assert found.score(truth, kind) == pytest.approx(score)
 
 
-@given(st.lists(st.sampled_from([None, "1", "01", "2", "3", "x"])), st.sampled_from(["1", "2"]), st.randoms())
-def test_a_vote_does_not_depend_on_order(answers: list[str | None], truth: str, random: Any) -> None:
+@given(
+    st.lists(st.sampled_from([None, "1", "01", "2", "3", "x"])),
+    st.sampled_from(["1", "2"]),
+    st.randoms(),
+)
+def test_a_vote_does_not_depend_on_order(
+    answers: list[str | None], truth: str, random: Any
+) -> None:
     result = groups(answers)
     assert 0 <= result.score(truth) <= 1
     assert sum(result.counts.values()) == sum(answer is not None for answer in answers)
     random.shuffle(answers)
     again = groups(answers)
-    assert (again.counts, again.spelled, again.score(truth)) == (result.counts, result.spelled, result.score(truth))
+    assert (again.counts, again.spelled, again.score(truth)) == (
+        result.counts,
+        result.spelled,
+        result.score(truth),
+    )
 
 
 def test_spellings_vote_together() -> None:
     assert len(SPELLINGS) >= 40
     for a, b in [*SPELLINGS, *(pair[::-1] for pair in SPELLINGS)]:
         found = groups([a] * 3 + [b] * 2 + ["77777"] * 4, "math")
-        assert found.score(b, "math") == 1.0 and found.counts == {canonical(a, "math"): 5, "77777": 4}
+        assert found.score(b, "math") == 1.0 and found.counts == {
+            canonical(a, "math"): 5,
+            "77777": 4,
+        }
         assert found.tied == (canonical(a, "math"),) == found.names[4:5]
 
 
@@ -297,7 +408,9 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Callable[[Equal], list[tuple[str,
 
 
 @given(random=st.randoms(use_true_random=False))
-def test_verdicts_that_do_not_chain_go_to_the_commoner_spelling_whatever_the_order(random: Any) -> None:
+def test_verdicts_that_do_not_chain_go_to_the_commoner_spelling_whatever_the_order(
+    random: Any,
+) -> None:
     def equal(answer: str, truth: str) -> bool:
         return {answer, truth} in ({"a_1", "b_1"}, {"b_1", "c_1"})  # and a is not c
 
@@ -320,9 +433,16 @@ def test_a_vote_asks_the_judge_so_many_times_at_most_and_the_commonest_first(
     assert len(asked) <= MAX_COMPARISONS and set(asked[0]) == {"x_{10}", "x_{11}"}
 
 
-def test_integers_and_numbers_need_no_judge(judged: Callable[[Equal], list[tuple[str, str]]]) -> None:
+def test_integers_and_numbers_need_no_judge(
+    judged: Callable[[Equal], list[tuple[str, str]]],
+) -> None:
     asked = judged(lambda *_: True)
-    assert groups(["42", "042", "7", r"\frac12", "x"]).counts == {"42": 2, "7": 1, "x": 1, r"\frac12": 1}
+    assert groups(["42", "042", "7", r"\frac12", "x"]).counts == {
+        "42": 2,
+        "7": 1,
+        "x": 1,
+        r"\frac12": 1,
+    }
     assert groups(["0.333333", "1/3", r"\frac{2}{6}", "-7", "7"], "math").counts == {
         "1/3": 2, "7": 1, "-7": 1, "333333/1000000": 1
     }  # fmt: skip
@@ -370,10 +490,14 @@ def test_pass_at_k_is_exact_for_large_n() -> None:
     assert pass_at_k(1_000_000, 1, 1_000) == 0.001
     assert pass_at_k(10_000, 1, 9_999) == 0.9999
     assert pass_at_k(10_000, 5_000, 5_000) == pytest.approx(1.0)
-    assert pass_at_k(100_000, 3, 7) == pytest.approx(1 - math.prod((99_997 - i) / (100_000 - i) for i in range(7)))
+    assert pass_at_k(100_000, 3, 7) == pytest.approx(
+        1 - math.prod((99_997 - i) / (100_000 - i) for i in range(7))
+    )
     for c in (0, 1, 150, 299, 300):
         values = [pass_at_k(300, c, k) for k in range(1, 301)]
-        assert values[0] == c / 300 and values == sorted(values) and values[-1] == (1.0 if c else 0.0)
+        assert (
+            values[0] == c / 300 and values == sorted(values) and values[-1] == (1.0 if c else 0.0)
+        )
 
 
 @pytest.mark.parametrize(("n", "c", "k"), [(4, 2, 5), (4, 5, 1), (4, -1, 1), (4, 2, 0), (0, 0, 1)])
@@ -392,12 +516,18 @@ def test_pairs() -> None:
         assert judge(one, other, "math") is expected, pair
         assert judge(other, one, "math") is expected, pair
         if "boxed" not in pair:  # a box loses the name of a number, and degrees
-            assert is_correct(extract(rf"\boxed{{{one}}}", "math").answer, other, "math") is expected, pair
+            assert (
+                is_correct(extract(rf"\boxed{{{one}}}", "math").answer, other, "math") is expected
+            ), pair
 
 
 def spellings(number: Fraction) -> list[str]:
     sign, p, q = "-" if number < 0 else "", abs(number.numerator), number.denominator
-    found = [f"{sign}{p}/{q}", rf"{sign}\frac{{{p}}}{{{q}}}", rf"{sign}\dfrac{{{7 * p}}}{{{7 * q}}}"]
+    found = [
+        f"{sign}{p}/{q}",
+        rf"{sign}\frac{{{p}}}{{{q}}}",
+        rf"{sign}\dfrac{{{7 * p}}}{{{7 * q}}}",
+    ]
     found += [rf"{sign}{p} \cdot {q}^{{-1}}", rf"{sign}\frac{{\sqrt{{2}} \cdot {p}}}{{{q}\sqrt2}}"]
     if 10**60 % q == 0:
         digits = str(p * 10**60 // q).zfill(61)
@@ -412,7 +542,9 @@ NUMBERS = st.fractions(-100, 100, max_denominator=100) | st.builds(
 
 @settings(max_examples=60)
 @given(NUMBERS, st.sampled_from([0, 1, -1]), st.sampled_from([1, 10**6, 10**31, 10**55]), st.data())
-def test_numbers_are_the_same_only_where_they_are_equal(number: Fraction, shift: int, by: int, data: Any) -> None:
+def test_numbers_are_the_same_only_where_they_are_equal(
+    number: Fraction, shift: int, by: int, data: Any
+) -> None:
     near = number + Fraction(shift, by)
     one, other = (data.draw(st.sampled_from(spellings(n))) for n in (number, near))
     assert judge(one, other, "math") is (number == near)
@@ -503,14 +635,19 @@ def test_an_interrupted_comparison_does_not_answer_the_next_one() -> None:
 def test_the_judge_works_from_threads_under_asyncio() -> None:
     async def all_at_once() -> list[bool]:
         return await asyncio.gather(
-            *(asyncio.to_thread(is_correct, f"(x+{n})^2", f"x^2+{2 * n}x+{n * n + n % 2}", "math") for n in range(1, 9))
+            *(
+                asyncio.to_thread(is_correct, f"(x+{n})^2", f"x^2+{2 * n}x+{n * n + n % 2}", "math")
+                for n in range(1, 9)
+            )
         )
 
     assert asyncio.run(all_at_once()) == [n % 2 == 0 for n in range(1, 9)]
 
 
 READ = (
-    r"\frac{1}{2}", r"$\frac{\sqrt{3}}{2}$", r"45^\circ", r"12.5\%", r"5\text{ cm}", "1 or 2", r"x=\pm 3",
+    r"\frac{1}{2}", r"$\frac{\sqrt{3}}{2}$", r"45^\circ", r"12.5\%", r"5\text{ cm}", "1 or 2", (
+        r"x=\pm 3"
+    ),
     "no solution", r"9^{9^{9^9}}",
 )  # fmt: skip
 UNREAD = (r"x \equiv 3 \pmod{8}", "5!!", "isosceles", r"\text{Yes}", r"\frac{", "", "x" * 1001)
@@ -518,7 +655,13 @@ UNREAD = (r"x \equiv 3 \pmod{8}", "5!!", "isosceles", r"\text{Yes}", r"\frac{", 
 
 @pytest.mark.parametrize(
     ("answer", "answer_type", "is_one"),
-    [("042", "integer", True), ("1000", "integer", False), *((each, "math", each in READ) for each in READ + UNREAD)],
+    [
+        ("042", "integer", True),
+        ("1000", "integer", False),
+        *((each, "math", each in READ) for each in READ + UNREAD),
+    ],
 )
-def test_a_reference_can_be_compared_by_what_it_says(answer: str, answer_type: str, is_one: bool) -> None:
+def test_a_reference_can_be_compared_by_what_it_says(
+    answer: str, answer_type: str, is_one: bool
+) -> None:
     assert is_reference(answer, answer_type) is is_one

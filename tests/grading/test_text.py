@@ -1,4 +1,5 @@
-"""Reading answers as ANSWER says: a table of natural replies (cases/replies.json), and properties."""
+"""Reading answers as ANSWER says: a table of natural replies (cases/replies.json), and
+properties."""
 
 import json
 import time
@@ -14,11 +15,16 @@ from core.grading.boxed import DOUBTS, extract
 from core.grading.text import read
 from core.types import Completion, Member, Problem
 
-REPLIES = json.loads((Path(__file__).parents[1] / "cases" / "replies.json").read_text(encoding="utf-8"))
+REPLIES = json.loads(
+    (Path(__file__).parents[1] / "cases" / "replies.json").read_text(encoding="utf-8")
+)
 # Pieces of replies that matter to the reader.
-PIECES = """the answer is Answer: #### ** 42 -5 1,024 $7 3/4 \\boxed{4} \\frac{1}{2} = so is not or ? . x apples than (
+PIECES = """the answer is Answer: #### ** 42 -5 1,024 $7 3/4 \\boxed{4} \\frac{1}{2} = so is not \
+or ? . x apples than (
 ) of Question: wait 7%"""
-TEXTS = st.lists(st.sampled_from([*PIECES.split(), " ", "\n", "The answer is "]), max_size=25).map(" ".join)
+TEXTS = st.lists(st.sampled_from([*PIECES.split(), " ", "\n", "The answer is "]), max_size=25).map(
+    " ".join
+)
 
 
 def test_text_reads_the_answer_that_a_person_reads() -> None:
@@ -26,8 +32,14 @@ def test_text_reads_the_answer_that_a_person_reads() -> None:
         found = read(case["text"], "text", case["type"], case.get("truncated", False))
         assert found.doubt is None or found.doubt in DOUBTS, case
         stated, truth, kind = case["stated"], case["truth"], case["type"]
-        assert found.answer == stated or (stated and judge(found.answer, stated, kind)), (found, case)
-        assert stated is None or judge(found.answer, truth, kind) is judge(stated, truth, kind), (found, case)
+        assert found.answer == stated or (stated and judge(found.answer, stated, kind)), (
+            found,
+            case,
+        )
+        assert stated is None or judge(found.answer, truth, kind) is judge(stated, truth, kind), (
+            found,
+            case,
+        )
 
 
 def test_no_reply_is_falsely_right() -> None:
@@ -61,13 +73,19 @@ def test_no_reply_is_falsely_right() -> None:
         ("Write \\boxed{answer}. So he has 42 apples left.", "auto", "42", "implied"),
     ],
 )
-def test_each_way_has_its_doubts(text: str, way: str, answer: str | None, doubt: str | None) -> None:
+def test_each_way_has_its_doubts(
+    text: str, way: str, answer: str | None, doubt: str | None
+) -> None:
     found = read(text, way, "math", truncated=doubt == "truncated")
     assert found.doubt == doubt
     assert found.answer == answer or judge(found.answer, answer or "", "math")
 
 
-@given(st.one_of(TEXTS, st.text(max_size=100)), st.sampled_from(WAYS), st.sampled_from(["integer", "math"]))
+@given(
+    st.one_of(TEXTS, st.text(max_size=100)),
+    st.sampled_from(WAYS),
+    st.sampled_from(["integer", "math"]),
+)
 def test_reading_never_raises_and_boxed_is_unchanged(text: str, way: str, kind: str) -> None:
     found = read(text, way, kind)
     assert found.doubt is None or found.doubt in DOUBTS
@@ -77,18 +95,31 @@ def test_reading_never_raises_and_boxed_is_unchanged(text: str, way: str, kind: 
 
 
 @pytest.mark.parametrize(
-    "piece", [*"1($*", "1 ", "1, ", "the answer is 1\n", "\\boxed{1} ", "is 1 and ", "answer", "half of 1 + 1, or 1 "]
+    "piece",
+    [
+        *"1($*",
+        "1 ",
+        "1, ",
+        "the answer is 1\n",
+        "\\boxed{1} ",
+        "is 1 and ",
+        "answer",
+        "half of 1 + 1, or 1 ",
+    ],
 )
 def test_a_long_reply_is_read_in_time(piece: str) -> None:
     began = time.process_time()
     for way in set(WAYS) - {AUTO}:  # which is one of the others
         read(piece * (75_000 // len(piece)), way, "math")
-    assert time.process_time() - began < 4.5  # at most 0.6 s; without bounds in the patterns, 5 to 24 s
+    # at most 0.6 s; without bounds in the patterns, 5 to 24 s
+    assert time.process_time() - began < 4.5
 
 
 def test_the_grader_reads_as_the_problem_says() -> None:
     reply = Member(Completion("k", 0, answer="So he has 42 apples.", finish_reason="stop"))
-    doubts = {way: grade_answers(Problem("p", "?", "42", way=way), [reply]).grades[0] for way in WAYS}
+    doubts = {
+        way: grade_answers(Problem("p", "?", "42", way=way), [reply]).grades[0] for way in WAYS
+    }
     assert {way: (grade.value, grade.doubt) for way, grade in doubts.items()} == {
         "boxed": (0.0, "no answer"),
         "text": (1.0, "implied"),

@@ -35,8 +35,13 @@ def ask(
 
     async def all_of_them() -> list[Completion]:
         with Journal(folder / "test.jsonl") as journal:
-            async with asyncio.timeout(300), Generator(server, journal, limit, timeout, stall=stall) as generator:
-                return await asyncio.gather(*(generator(messages, *request) for request in requests))
+            async with (
+                asyncio.timeout(300),
+                Generator(server, journal, limit, timeout, stall=stall) as generator,
+            ):
+                return await asyncio.gather(
+                    *(generator(messages, *request) for request in requests)
+                )
 
     return asyncio.run(all_of_them())
 
@@ -62,7 +67,11 @@ def ask_each(url: str, folder: Path, prompts: Sequence[str], limit: int = 4) -> 
         with Journal(folder / "a.jsonl") as journal:
             server = Server("other", url, "m", "x", look=look_again)
             async with Generator(server, journal, limit, 60.0, stall=30.0) as generator:
-                asked: list[list[Message]] = [[{"role": "user", "content": prompt}] for prompt in prompts]
-                return await asyncio.gather(*(generator(each, n, Sampling()) for n, each in enumerate(asked)))
+                asked: list[list[Message]] = [
+                    [{"role": "user", "content": prompt}] for prompt in prompts
+                ]
+                return await asyncio.gather(
+                    *(generator(each, n, Sampling()) for n, each in enumerate(asked))
+                )
 
     return asyncio.run(all_of_them())

@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-# Without the first two features, no other page draws the address bar's suggestions. The rest are off as in Playwright.
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+# Without the first two features, no other page draws the address bar's suggestions. The rest are
+# off as in Playwright.
 OFF = "WebUIOmniboxPopup,WebUIOmniboxAimPopup,AimEnabled,OptimizationHints,PaintHolding,PreconnectToSearch"
 FLAGS = ["--no-sandbox", "--disable-gpu", f"--disable-features={OFF}"]
 SCREENS = ((390, "dark"), (1280, "light"))  # a phone, and a laptop
-# Contrast takes most of the time. It is checked once per kind: tag, column, class, state and style, all the way up.
+# Contrast takes most of the time. It is checked once per kind: tag, column, class, state and style,
+# all the way up.
 AXE = r"""() => {
     const kinds = new Map(), varied = / (href|for|value|title|aria-label|data-\w+)="[^"]*"/g;
     for (const each of document.body.querySelectorAll("*")) {
@@ -68,7 +72,9 @@ class Tab:
         if self.page.evaluate("typeof axe") == "undefined":
             self.page.evaluate(axe.axe_script)
         found = self.page.evaluate(AXE)
-        return [(v["id"], v["nodes"][0]["html"][:200], v["nodes"][0]["failureSummary"]) for v in found]
+        return [
+            (v["id"], v["nodes"][0]["html"][:200], v["nodes"][0]["failureSummary"]) for v in found
+        ]
 
     def fits(self, *routes: str) -> None:
         """Check that views of the open page are no wider than any screen, and accessible."""
@@ -81,7 +87,8 @@ class Tab:
                 assert not (found := self.violations()), (route, width, found)
 
     def reset(self) -> None:
-        """Forget the last test. Its page stays until the next one is opened, which is faster than by way of another."""
+        """Forget the last test. Its page stays until the next one is opened, which is faster than
+        by way of another."""
         self.page.set_viewport_size({"width": 1280, "height": 720})
         self.page.emulate_media(color_scheme="light")
         self.trouble.clear()

@@ -18,20 +18,35 @@ collected = lru_cache(provenance.collect)
 
 def member(answer: str, **changes: Any) -> Member:
     """Return a member with this `answer` of 10 tokens."""
-    fields: dict[str, Any] = {"finish_reason": "stop", "completion_tokens": 10, "prompt_tokens": 5, "seconds": 0.5}
+    fields: dict[str, Any] = {
+        "finish_reason": "stop",
+        "completion_tokens": 10,
+        "prompt_tokens": 5,
+        "seconds": 0.5,
+    }
     return Member(Completion("0" * 32, 1, "thought", answer, **fields | changes))
 
 
 def graded(populations: list[list[list[Member]]], complete: bool = True) -> list[dict[str, Any]]:
     """Grade [problem][step][member], as problems are in the results."""
     return [
-        row(f"p{i}", [graded_step(PROBLEM, t, population) for t, population in enumerate(steps)], finished=complete)
+        row(
+            f"p{i}",
+            [graded_step(PROBLEM, t, population) for t, population in enumerate(steps)],
+            finished=complete,
+        )
         for i, steps in enumerate(populations)
     ]
 
 
 def row(id: str, steps: Sequence[dict[str, Any]], **changes: Any) -> dict[str, Any]:
-    fields = {"id": id, "statement": "?", "answer": "42", "answer_type": "integer", "finished": True}
+    fields = {
+        "id": id,
+        "statement": "?",
+        "answer": "42",
+        "answer_type": "integer",
+        "finished": True,
+    }
     return fields | changes | {"steps": list(steps)}
 
 
@@ -45,11 +60,16 @@ def figures(rows: list[dict[str, Any]], order: Sequence[int] = ()) -> RunMetrics
     return found
 
 
-def document(rows: list[dict[str, Any]], complete: bool = True, seconds: float = 1.0, **parts: Any) -> dict[str, Any]:
-    """Return a results document with these problems, checked against the schema. `parts` add to its parts."""
+def document(
+    rows: list[dict[str, Any]], complete: bool = True, seconds: float = 1.0, **parts: Any
+) -> dict[str, Any]:
+    """Return a results document with these problems, checked against the schema. `parts` add to its
+    parts."""
     found = figures(rows)
     fields = {"experiment": "09_test", "config": {"N": 2}, "provenance": collected()} | parts
-    run: dict[str, Any] = documents.document(rows, complete=complete, metrics=found.metrics(seconds), **fields)
+    run: dict[str, Any] = documents.document(
+        rows, complete=complete, metrics=found.metrics(seconds), **fields
+    )
     run["warnings"] = warnings.of_run(run, found.commonest_error)
     VALIDATOR.validate(run)
     return run

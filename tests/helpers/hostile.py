@@ -46,24 +46,46 @@ def is_harmless(text: str) -> bool:
     return all(c.isprintable() or c in "\r\n" for c in text)
 
 
-CHARACTERS = st.characters(exclude_categories=())  # with halves of surrogate pairs and control characters
+# with halves of surrogate pairs and control characters
+CHARACTERS = st.characters(exclude_categories=())
 TEXTS = st.one_of(
     st.text(CHARACTERS, max_size=20),
-    st.sampled_from(["", " ", "\x1b[2J", "\x00", "\u202e", "\ud800", "nan", "1", "-1", "x" * 5000, "a\nb", "$\\frac{"]),
+    st.sampled_from(
+        [
+            "",
+            " ",
+            "\x1b[2J",
+            "\x00",
+            "\u202e",
+            "\ud800",
+            "nan",
+            "1",
+            "-1",
+            "x" * 5000,
+            "a\nb",
+            "$\\frac{",
+        ]
+    ),
 )
 NUMBERS = st.one_of(
     st.integers(),
     st.floats(),
-    st.sampled_from([0, -1, 10**16, 10**400, -(10**400), 1e308, math.nan, math.inf, -math.inf, 0.5, 2**63]),
+    st.sampled_from(
+        [0, -1, 10**16, 10**400, -(10**400), 1e308, math.nan, math.inf, -math.inf, 0.5, 2**63]
+    ),
 )
 SCALARS = st.one_of(st.none(), st.booleans(), NUMBERS, TEXTS)
 VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4), max_leaves=8
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=8,
 )
 # Bytes that no writer of JSON makes.
 BYTES = [
     b"", b"\xef\xbb\xbf", b"\xff\xfe[\x00]\x00", b"\x00" * 4096, b"[" * 200_000, b'{"problem":' * 100_000,
-    b"[" + b"[]," * 100_000 + b"1]", b"[" + b"9" * 100_000 + b"]", b"[NaN, Infinity, -Infinity, 1e999]",
+    b"[" + b"[]," * 100_000 + b"1]", b"[" + b"9" * 100_000 + b"]", (
+        b"[NaN, Infinity, -Infinity, 1e999]"
+    ),
     b'{"schema": 1e999}', b'["\\ud800"]', b'"' + b"x" * 5_000_000, b"\n" * 100_000 + b"\x1b[2J",
 ]  # fmt: skip
 
@@ -82,12 +104,17 @@ def spoiled(content: bytes) -> st.SearchStrategy[bytes]:
             changed[place : place + len(patch)] = patch
         return bytes(changed)
 
-    patch = st.binary(min_size=1, max_size=4) | st.sampled_from([b"0", b"7", b"a", b'"', b"{", b"}", b"\n", b","])
+    patch = st.binary(min_size=1, max_size=4) | st.sampled_from(
+        [b"0", b"7", b"a", b'"', b"{", b"}", b"\n", b","]
+    )
     patches = st.lists(st.tuples(places, patch), min_size=1, max_size=4)
     return st.one_of(patches.map(overwritten), places.map(lambda end: content[:end]))
 
 
-GOOD_ROWS = [{"id": "a", "problem": "What is 6 times 7?", "answer": 42}, {"problem": "Half?", "answer": "\\frac12"}]
+GOOD_ROWS = [
+    {"id": "a", "problem": "What is 6 times 7?", "answer": 42},
+    {"problem": "Half?", "answer": "\\frac12"},
+]
 ROWS = st.fixed_dictionaries(
     {},
     optional={
@@ -108,7 +135,9 @@ PROBLEM_FILES = st.one_of(
     st.binary(max_size=60),
     st.sampled_from(BYTES),
     VALUES.map(dumped),
-    st.lists(ROWS | VALUES, max_size=4).flatmap(lambda rows: st.sampled_from([dumped(rows), lines(rows)])),
+    st.lists(ROWS | VALUES, max_size=4).flatmap(
+        lambda rows: st.sampled_from([dumped(rows), lines(rows)])
+    ),
     st.lists(ROWS, min_size=1, max_size=3).map(dumped),
     spoiled(dumped(GOOD_ROWS)),
     spoiled(lines(GOOD_ROWS)),
@@ -121,11 +150,23 @@ def load_problems(path: Path) -> str | None:
         found = sets.load(str(path))
     except UserError as error:
         return error_line(error)
-    assert found.problems and len({p.id for p in found.problems}) == len(found.problems) and len(found.sha256) == 64
+    assert (
+        found.problems
+        and len({p.id for p in found.problems}) == len(found.problems)
+        and len(found.sha256) == 64
+    )
     for p in found.problems:
         assert p.statement.strip() and p.answer_type in ("integer", "math", "proof")
         assert p.is_proof if p.answer is None else p.answer.strip()
-        for text in (p.id, p.statement, p.answer or "", p.solution, p.guidelines, p.grading_scheme, p.split):
+        for text in (
+            p.id,
+            p.statement,
+            p.answer or "",
+            p.solution,
+            p.guidelines,
+            p.grading_scheme,
+            p.split,
+        ):
             text.encode()
     return None
 
@@ -139,7 +180,9 @@ def check_problem_file(folder: Path, content: bytes) -> None:
 
 
 ODD_TEXTS = [
-    "nan", "inf", "-inf", "1e400", "1e5", "0x10", "１６", "1_6", " 16 ", "16\n", "9" * 5000, "-" + "9" * 5000, "True",
+    "nan", "inf", "-inf", "1e400", "1e5", "0x10", "１６", "1_6", " 16 ", "16\n", "9" * 5000, "-" + "9" * 5000, (
+        "True"
+    ),
     "None", "", "1.0", "16.5", "+16", "--16", "1e-400", "٣", "\ud800", "\x1b[2J", "9" * 30,
 ]  # fmt: skip
 
@@ -149,20 +192,32 @@ Place = tuple[str | int, ...]  # the keys and indices that lead to a value in a 
 
 def places(value: Any, here: Place = ()) -> Iterator[Place]:
     """Yield the place of every value in a document."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, each in inner:
         yield (*here, key)
         yield from places(each, (*here, key))
 
 
-def mutated(draw: Callable[[Any], Any], whole: dict[str, Any], everywhere: Sequence[Place]) -> dict[str, Any]:
-    """Return `whole` with a few of its values, at places of `everywhere`, deleted, exchanged or wrapped."""
+def mutated(
+    draw: Callable[[Any], Any], whole: dict[str, Any], everywhere: Sequence[Place]
+) -> dict[str, Any]:
+    """Return `whole` with a few of its values, at places of `everywhere`, deleted, exchanged or
+    wrapped."""
     document: dict[str, Any] = json.loads(json.dumps(whole))
     depth = draw(st.integers(1, 9))  # evenly over depths: most values are fields of members
     chosen = [place for place in everywhere if len(place) == depth] or everywhere
-    for place in draw(st.lists(st.sampled_from(chosen) | st.sampled_from(everywhere), min_size=1, max_size=3)):
+    for place in draw(
+        st.lists(st.sampled_from(chosen) | st.sampled_from(everywhere), min_size=1, max_size=3)
+    ):
         holder: Any = document
-        with contextlib.suppress(KeyError, IndexError, TypeError):  # an earlier change may have taken this place away
+        # an earlier change may have taken this place away
+        with contextlib.suppress(KeyError, IndexError, TypeError):
             for key in place[:-1]:
                 holder = holder[key]
             holder[place[-1]] = draw(st.just([holder[place[-1]]]) | VALUES | VALUES)
@@ -185,8 +240,13 @@ def check_results_file(folder: Path, good: dict[str, Any], content: bytes) -> No
             assert "hostile" in error_line(error)
         else:
             assert is_harmless(shown)
-            assert all(math.isfinite(value) for each in read for of in each.final.values() for value in of)
-    for take in (lambda: page.data([Results(bad)]), lambda: merge([folder / "good.json", bad], "merged", folder)):
+            assert all(
+                math.isfinite(value) for each in read for of in each.final.values() for value in of
+            )
+    for take in (
+        lambda: page.data([Results(bad)]),
+        lambda: merge([folder / "good.json", bad], "merged", folder),
+    ):
         try:
             take()
         except UserError as error:
@@ -195,20 +255,21 @@ def check_results_file(folder: Path, good: dict[str, Any], content: bytes) -> No
         each.unlink()
     if found := lengths.measured(folder, model, name):
         assert is_harmless(found.source)
-        assert all(math.isfinite(x) and x >= 0 for x in (found.prompt, found.answer, *found.solutions[0]))
+        assert all(
+            math.isfinite(x) and x >= 0 for x in (found.prompt, found.answer, *found.solutions[0])
+        )
     bad.unlink()
 
 
-ESCAPES = (
-    "\x1b[2J\x1b[31m\x1b]0;title\x07\x1b]8;;http://evil\x1b\\click\x1b]8;;\x1b\\\x1b]52;c;aGk=\x07\r\b\x00\x7f\x9b2J"
-)
+ESCAPES = "\x1b[2J\x1b[31m\x1b]0;title\x07\x1b]8;;http://evil\x1b\\click\x1b]8;;\x1b\\\x1b]52;c;aGk=\x07\r\b\x00\x7f\x9b2J"
 HTML = "<script>alert(1)</script><img src=x onerror=alert(2)></table><!--"
 RIGHT = "\\boxed{42}"
 
 
 @dataclass(frozen=True)
 class Case:
-    """One answer of a hostile model to a problem with the answer 42. `right`: whether it states that; None: either."""
+    """One answer of a hostile model to a problem with the answer 42. `right`: whether it states
+    that; None: either."""
 
     name: str
     message: dict[str, Any]
@@ -230,7 +291,9 @@ def cases(size: int) -> list[Case]:
         case_of("open braces", "{" * size + RIGHT, True),
         case_of("closed braces", "}" * size + RIGHT, True),
         case_of("open boxes", "\\boxed{" * (size // 7) + RIGHT, True),
-        case_of("boxes that all close", "\\boxed{" * (size // 16) + "42" + "}" * (size // 16), False),
+        case_of(
+            "boxes that all close", "\\boxed{" * (size // 16) + "42" + "}" * (size // 16), False
+        ),
         case_of("five boxes around it", "\\boxed{" * 5 + "42" + "}" * 5, True),
         case_of("a very long box", "\\boxed{" + "4" * size + "}", False),
         case_of("a very long box, then the box", "\\boxed{" + "4" * size + "}" + RIGHT, True),
@@ -253,35 +316,61 @@ def cases(size: int) -> list[Case]:
         case_of("nothing", "", False),
         case_of("cut off after the box", RIGHT + "x" * size, None, finish_reason="length"),
         Case("no content", {"content": None}, False),
-        Case("reasoning and box", {"content": RIGHT, "reasoning_content": ESCAPES * (size // len(ESCAPES))}, True),
+        Case(
+            "reasoning and box",
+            {"content": RIGHT, "reasoning_content": ESCAPES * (size // len(ESCAPES))},
+            True,
+        ),
     ]
-    inner = ["9" * 900, "+".join("x" * 400), "(" * 450 + ")" * 450, "\\frac{" * 150, "a b " * 240, "1.1" * 300]
+    inner = [
+        "9" * 900,
+        "+".join("x" * 400),
+        "(" * 450 + ")" * 450,
+        "\\frac{" * 150,
+        "a b " * 240,
+        "1.1" * 300,
+    ]
     inner.append("\x1b" * 500)
     found += [case_of(f"box {i}", f"\\boxed{{{text}}}", False) for i, text in enumerate(inner)]
     found += [
         case_of("math: right", "{" * size + RIGHT, True, answer_type="math"),
         case_of("math: equal", "\\boxed{\\frac{84}{2}}", True, answer_type="math"),
         case_of("math: escapes", f"\\boxed{{{ESCAPES}}}", False, answer_type="math"),
-        *(case_of(f"math: box {i}", f"\\boxed{{{text}}}", False, answer_type="math") for i, text in enumerate(inner)),
+        *(
+            case_of(f"math: box {i}", f"\\boxed{{{text}}}", False, answer_type="math")
+            for i, text in enumerate(inner)
+        ),
     ]
     return found
 
 
 ODD: list[Any] = [
-    5, -1.5, True, "x", [], [1], {}, {"a": 1}, math.nan, 1e308, 10**400, 10**4000, -(10**20), "\ud800", ESCAPES,
+    5, -1.5, True, "x", [], [1], {}, {"a": 1}, math.nan, 1e308, 10**400, 10**4000, -(10**20), (
+        "\ud800"
+    ), ESCAPES,
 ]  # fmt: skip
 
 
 def odd_shapes() -> list[Case]:
     """Return replies that are no chat completions, or have a field of another type."""
     message = {"content": RIGHT}
-    found = [Case(f"{name} {value!r:.20}", message | {name: value}, None) for value in ODD for name in FIELDS]
+    found = [
+        Case(f"{name} {value!r:.20}", message | {name: value}, None)
+        for value in ODD
+        for name in FIELDS
+    ]
     found += [Case(f"finish {value!r:.20}", message, None, finish_reason=value) for value in ODD]
     for value in ODD:
-        usages = [{name: value} for name in ("prompt_tokens", "completion_tokens", "prompt_tokens_details")]
+        usages = [
+            {name: value}
+            for name in ("prompt_tokens", "completion_tokens", "prompt_tokens_details")
+        ]
         usages.append({"prompt_tokens_details": {"cached_tokens": value}})
         tops = [{name: value} for name in ("usage", "choices", "object", "id", "error", "logprobs")]
-        found += [Case(f"{more!r:.60}", message, None, more=more) for more in (*tops, *({"usage": u} for u in usages))]
+        found += [
+            Case(f"{more!r:.60}", message, None, more=more)
+            for more in (*tops, *({"usage": u} for u in usages))
+        ]
     return found
 
 
@@ -290,9 +379,12 @@ EXPLOSION = case_of("math: a tower of powers", "\\boxed{9^{9^{9^9}}}", False, an
 
 
 class HostileServer(HttpFake):
-    """A server that answers problem "case i" with `cases[i]`, or all with `refusal`: status and message."""
+    """A server that answers problem "case i" with `cases[i]`, or all with `refusal`: status and
+    message."""
 
-    def __init__(self, cases: Sequence[Case], model: str = "hostile", refusal: tuple[int, str] | None = None) -> None:
+    def __init__(
+        self, cases: Sequence[Case], model: str = "hostile", refusal: tuple[int, str] | None = None
+    ) -> None:
         self.cases, self._model, self._refusal = cases, model, refusal
         super().__init__()
 
@@ -305,29 +397,43 @@ class HostileServer(HttpFake):
     def post(self, request: Request, body: bytes) -> None:
         if self._refusal:
             status, message = self._refusal
-            answer(status, dumped({"error": {"message": message, "type": ESCAPES, "code": ESCAPES}}))(request)
+            answer(
+                status, dumped({"error": {"message": message, "type": ESCAPES, "code": ESCAPES}})
+            )(request)
             return
         (number,) = re.findall(r"case (\d+) of hostile output", body.decode())
         case = self.cases[int(number)]
         head = {"id": "x", "object": "chat.completion", "created": 0, "model": self._model}
-        tail = {"usage": {"prompt_tokens": 10, "completion_tokens": 20, "total_tokens": 30}} | case.more
+        tail = {
+            "usage": {"prompt_tokens": 10, "completion_tokens": 20, "total_tokens": 30}
+        } | case.more
         if json.loads(body).get("stream") and int(number) % 2:  # every other answer is streamed
             answer(200, streamed(head, case, tail), "text/event-stream")(request)
             return
-        choice = {"finish_reason": case.finish_reason, "message": {"role": "assistant"} | case.message}
+        choice = {
+            "finish_reason": case.finish_reason,
+            "message": {"role": "assistant"} | case.message,
+        }
         answer(200, dumped(head | {"choices": [choice]} | tail))(request)
 
     def problems(self, path: Path) -> Path:
         rows = [
-            {"id": f"{i} {case.name}", "problem": f"case {i} of hostile output", "answer_type": case.answer_type}
+            {
+                "id": f"{i} {case.name}",
+                "problem": f"case {i} of hostile output",
+                "answer_type": case.answer_type,
+            }
             for i, case in enumerate(self.cases)
         ]
         path.write_bytes(dumped([row | {"answer": "42"} for row in rows]))
         return path
 
 
-def check_run(folder: Path, experiment: str, cases: Sequence[Case], *overrides: str, memory: int) -> dict[str, Any]:
-    """Run `experiment` on a server that answers with `cases`, check memory (bytes), output and grades."""
+def check_run(
+    folder: Path, experiment: str, cases: Sequence[Case], *overrides: str, memory: int
+) -> dict[str, Any]:
+    """Run `experiment` on a server that answers with `cases`, check memory (bytes), output and
+    grades."""
     model = f"hostile {ESCAPES} {HTML} $\\frac{{ \u202e"
     folder.mkdir(parents=True, exist_ok=True)
     with contextlib.closing(HostileServer(cases, model)) as server:
@@ -336,7 +442,9 @@ def check_run(folder: Path, experiment: str, cases: Sequence[Case], *overrides: 
         process, peak = start(experiment, *args, BASE_URL=server.url, RESULTS_DIR=str(folder)), 0
         while process.poll() is None:  # its output fits into the pipes
             with contextlib.suppress(OSError):
-                if found := re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text()):
+                if found := re.search(
+                    r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text()
+                ):
                     peak = 1024 * int(found[1])
             time.sleep(0.05)
         status, out, err = ended(process)
@@ -347,7 +455,11 @@ def check_run(folder: Path, experiment: str, cases: Sequence[Case], *overrides: 
     assert written.isascii() and all(byte >= 32 or byte == 10 for byte in written)
     document: dict[str, Any] = json.loads(written)
     VALIDATOR.validate(document)
-    assert document["complete"] and document["model"]["name"] == model and len(document["problems"]) == len(cases)
+    assert (
+        document["complete"]
+        and document["model"]["name"] == model
+        and len(document["problems"]) == len(cases)
+    )
     for case, problem in zip(cases, document["problems"], strict=True):
         for step in problem["steps"]:
             if case.right is not None:
@@ -362,7 +474,10 @@ def check_run(folder: Path, experiment: str, cases: Sequence[Case], *overrides: 
 async def check_shapes(folder: Path, cases: Sequence[Case]) -> None:
     """Check that a reply of any shape becomes a completion that can be kept and counted."""
     sampling = Sampling(max_tokens=100)
-    with contextlib.closing(HostileServer(cases)) as here, Journal(folder / "shapes.jsonl") as journal:
+    with (
+        contextlib.closing(HostileServer(cases)) as here,
+        Journal(folder / "shapes.jsonl") as journal,
+    ):
         server = attach.probe(here.url, "a test")
         assert server
         async with Generator(server, journal, 32, 60.0) as generator:
@@ -370,8 +485,12 @@ async def check_shapes(folder: Path, cases: Sequence[Case]) -> None:
             async def check(i: int, case: Case) -> None:
                 asked = {"role": "user", "content": f"case {i} of hostile output"}
                 reply = await generator([asked], i, sampling)
-                assert all(isinstance(text, str) for text in (reply.thinking, reply.answer)), case.name
-                assert reply.finish_reason is None or isinstance(reply.finish_reason, str), case.name
+                assert all(isinstance(text, str) for text in (reply.thinking, reply.answer)), (
+                    case.name
+                )
+                assert reply.finish_reason is None or isinstance(reply.finish_reason, str), (
+                    case.name
+                )
                 for count in (reply.prompt_tokens, reply.cached_tokens, reply.completion_tokens):
                     assert type(count) is int and 0 <= count < 10**15, case.name
                 (reply.thinking + reply.answer).encode()

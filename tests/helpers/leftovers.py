@@ -1,7 +1,7 @@
 """Kill all processes of a suite at its end: `python tests/helpers/leftovers.py MARK`.
 
-The end closes standard input. Then every process with MARK in its environment is killed: tests start servers and runs
-in other sessions, which neither Ctrl-C nor the end of pytest reaches.
+The end closes standard input. Then every process with MARK in its environment is killed: tests
+start servers and runs in other sessions, which neither Ctrl-C nor the end of pytest reaches.
 """
 
 import os

@@ -9,10 +9,15 @@ from tests.conftest import environment
 
 GPU = 'echo "NVIDIA GeForce RTX 4090, 24564"'  # as nvidia-smi prints its name and memory
 QED_NANO_CONFIG = {
-    "num_hidden_layers": 36, "hidden_size": 2560, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
-    "intermediate_size": 9728, "vocab_size": 151936, "tie_word_embeddings": True, "max_position_embeddings": 262144,
+    "num_hidden_layers": 36, "hidden_size": 2560, "num_attention_heads": 32, "num_key_value_heads": 8, (
+        "head_dim"
+    ): 128,
+    "intermediate_size": 9728, "vocab_size": 151936, "tie_word_embeddings": True, (
+        "max_position_embeddings"
+    ): 262144,
 }  # fmt: skip
-# A stand-in for a python with sglang, which serves a scripted model on the given port, to those with the given key.
+# A stand-in for a python with sglang, which serves a scripted model on the given port, to those
+# with the given key.
 SGLANG = f"""
 [ "$1" = -c ] && exit 0
 [ "$1 $2" = "-m sglang.launch_server" ] || exit 9
@@ -22,11 +27,13 @@ import json, signal, sys
 from tests.fakes.http import answer
 from tests.fakes.server import ScriptedServer
 flags = dict(zip(sys.argv, sys.argv[1:]))
-key = json.loads(open(flags["--config"]).read().removeprefix("api-key: ")) if "--config" in flags else ""
+key = json.loads(open(flags["--config"]).read().removeprefix("api-key: ")) if "--config" in flags \
+else ""
 class Sglang(ScriptedServer):
     def get(self, request):
         status = 200 if not key or request.headers["authorization"] == "Bearer " + key else 401
-        answer(status, dict(data=[dict(id=flags["--served-model-name"], owned_by="sglang")]))(request)
+        answer(status, dict(data=[dict(id=flags["--served-model-name"], \
+owned_by="sglang")]))(request)
 server = Sglang(int(flags["--port"]))
 signal.pause()
 ' "$@"
@@ -43,7 +50,8 @@ def stand_in(folder: Path, **programs: str) -> str:
 
 
 def gpu_machine(tmp_path: Path, results: Path, sglang: str, port: str) -> dict[str, str]:
-    """Return the environment of a machine with stand-ins for the GPU and SGLang, and with weights."""
+    """Return the environment of a machine with stand-ins for the GPU and SGLang, and with
+    weights."""
     weights = tmp_path / "weights" / "QED-Nano"
     weights.mkdir(parents=True)
     (weights / "FETCHED.json").write_text('{"repo": "lm-provers/QED-Nano", "revision": "abc"}')

@@ -1,8 +1,8 @@
 """Start programs of this project by forking a process that has loaded their modules.
 
-The imports of numpy, matplotlib and core take 1.2 s of a start, and the tests start hundreds of programs. The
-process `python preloaded.py FD` imports them, draws a first figure, and forks for each program. A program has its own
-process group, signals, descriptors, environment and folder.
+The imports of numpy, matplotlib and core take 1.2 s of a start, and the tests start hundreds of
+programs. The process `python preloaded.py FD` imports them, draws a first figure, and forks for
+each program. A program has its own process group, signals, descriptors, environment and folder.
 """
 
 import atexit
@@ -23,11 +23,20 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-MODULES = ("matplotlib.pyplot", "pyarrow.parquet", "xllamacpp", "numpy.random", "tqdm", "multiprocessing.synchronize",
-           "encodings.idna", "core.generate.wire", "core.engines.dialects.other", "core.engines.dialects.sglang",
-           "core.engines.dialects.vllm", "core.plan.plan", "core.report.report", "core.session.equal_compute",
-           "labs.star.experiment", "labs.lean.experiments", "labs.proofs.scored", "labs.proofs.grade.cli")  # fmt: skip
-# If these variables differ, a program must be started by itself, because they are read during the imports.
+MODULES = ("matplotlib.pyplot", "pyarrow.parquet", "xllamacpp", "numpy.random", "tqdm", (
+    "multiprocessing.synchronize"
+),
+           "encodings.idna", "core.generate.wire", "core.engines.dialects.other", (
+               "core.engines.dialects.sglang"
+           ),
+           "core.engines.dialects.vllm", "core.plan.plan", "core.report.report", (
+               "core.session.equal_compute"
+           ),
+           "labs.star.experiment", "labs.lean.experiments", "labs.proofs.scored", (
+               "labs.proofs.grade.cli"
+           ))  # fmt: skip
+# If these variables differ, a program must be started by itself, because they are read during the
+# imports.
 AT_START = ("PYTHON", "LC_", "LANG", "LD_", "HOME", "XDG_", "MPL", "OMP_NUM_THREADS", "OPENBLAS_")
 _LONGEST = 1 << 20  # bytes of a request
 _NUMBER = struct.Struct("!i")  # first the process id, then the status from waitpid
@@ -56,8 +65,11 @@ class Preloaded:
         is_program = args[0] == "-m" or not args[0].startswith("-")
         return is_program and _at_start(env) == _at_start(self._env)
 
-    def ask(self, args: Sequence[str], env: Mapping[str, str], cwd: str, fds: Sequence[int]) -> None:
-        """Start `python ARGS` with `fds`: standard input, output and error, and the pipe for its id and status."""
+    def ask(
+        self, args: Sequence[str], env: Mapping[str, str], cwd: str, fds: Sequence[int]
+    ) -> None:
+        """Start `python ARGS` with `fds`: standard input, output and error, and the pipe for its id
+        and status."""
         content = json.dumps([list(args), dict(env), cwd]).encode()
         socket.send_fds(self._socket, [content], fds)
 
@@ -69,9 +81,13 @@ def _at_start(env: Mapping[str, str]) -> dict[str, str]:
 class Program(subprocess.Popen[str]):
     """A forked `python ARGS` with pipes for its output."""
 
-    def __init__(self, preloaded: Preloaded, args: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
+    def __init__(
+        self, preloaded: Preloaded, args: Sequence[str], env: Mapping[str, str], cwd: Path
+    ) -> None:
         self._asking = preloaded, args, env, str(cwd)
-        super().__init__([sys.executable, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        super().__init__(
+            [sys.executable, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
 
     def _execute_child(self, *given: Any) -> None:
         preloaded, args, env, cwd = self._asking
@@ -105,8 +121,10 @@ class Program(subprocess.Popen[str]):
 
 
 def _serve(ours: socket.socket) -> tuple[list[str], dict[str, str], str] | None:
-    """Fork for each request. Return the request in the process for the program, None at the end of requests."""
-    running: dict[int, tuple[int, int]] = {}  # by pidfd: the process id and the pipe that gets the status
+    """Fork for each request. Return the request in the process for the program, None at the end of
+    requests."""
+    # by pidfd: the process id and the pipe that gets the status
+    running: dict[int, tuple[int, int]] = {}
     while True:
         waited: list[Any] = [*running, ours]
         for ended in select.select(waited, [], [])[0]:
@@ -151,10 +169,12 @@ def _run(args: list[str], env: dict[str, str], cwd: str) -> None:
 
 
 def _leave(status: Any) -> None:
-    """End this process. Python itself would first clear all modules, which takes 0.2 s, because a fork copies them."""
+    """End this process. Python itself would first clear all modules, which takes 0.2 s, because a
+    fork copies them."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
-    with suppress(OSError, TypeError, ValueError):  # a lost pipe or a text as the status: Python reports it
+    # a lost pipe or a text as the status: Python reports it
+    with suppress(OSError, TypeError, ValueError):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit((status or 0) & 0xFF)
@@ -162,13 +182,15 @@ def _leave(status: Any) -> None:
 
 
 if __name__ == "__main__":
-    os.environ |= {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}  # read by xllamacpp's import (core/engines)
+    # read by xllamacpp's import (core/engines)
+    os.environ |= {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
     for module in MODULES:
         with suppress(ModuleNotFoundError):  # without the labs
             import_module(module)
     import_module("core.results.provenance").collect()
     import_module("core.report.page").html({})
-    import_module("matplotlib.pyplot").figure(layout="constrained").gca().figure.savefig(BytesIO())  # fills the caches
+    # fills the caches
+    import_module("matplotlib.pyplot").figure(layout="constrained").gca().figure.savefig(BytesIO())
     import_module("matplotlib.pyplot").close()
     gc.freeze()  # otherwise, garbage collection in a fork takes as long as the imports
     if request := _serve(socket.socket(fileno=int(sys.argv[1]))):

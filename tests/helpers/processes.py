@@ -30,5 +30,7 @@ def eventually(true: Callable[[], object], seconds: float = 240) -> bool:
 def loads_none(module: str, heavy: list[str]) -> None:
     """Import `module` in another process, and check that it loads none of the `heavy` modules."""
     program = f"import {module}, sys; print([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     assert done.stdout.strip() == "[]"

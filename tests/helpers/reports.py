@@ -21,8 +21,9 @@ from tests.fakes.model import graded_step
 from tests.helpers import graded
 
 EVIL = (
-    "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 2'></script><!--"
-    "<a href='javascript:window.pwned=3'>x</a> $\\href{javascript:window.pwned=4}{x}$ ]]> \x1b[2J \u202e \u0000 \ud83d"
+    "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 2'></script><!--<a "
+    "href='javascript:window.pwned=3'>x</a> $\\href{javascript:window.pwned=4}{x}$ ]]> \x1b[2J "
+    "\u202e \u0000 \ud83d"
 )
 
 
@@ -38,14 +39,20 @@ def results(
     say: Callable[[int, int, int], str] = lambda p, t, i: f"Adding up, \\boxed{{{p + 1}}}.",
     reached: Sequence[int] = (),
 ) -> Path:
-    """Write 02_rsa_basic.json and its journal. Aggregation loses the majorities of the problems in `lost`.
+    """Write 02_rsa_basic.json and its journal. Aggregation loses the majorities of the problems in
+    `lost`.
 
-    If not `counted`, the server counted no tokens. `reached` are the numbers of steps of problems, by default all.
+    If not `counted`, the server counted no tokens. `reached` are the numbers of steps of problems,
+    by default all.
     """
     rng, rows = random.Random(5), []
     path = folder / "journal" / "02_rsa_basic.jsonl"
     path.unlink(missing_ok=True)
-    counts: dict[str, Any] = {"completion_tokens": 100 * counted, "prompt_tokens": 50 * counted, "seconds": 1.5}
+    counts: dict[str, Any] = {
+        "completion_tokens": 100 * counted,
+        "prompt_tokens": 50 * counted,
+        "seconds": 1.5,
+    }
     with Journal(path) as journal:
         for p in range(problems):
             problem = Problem(f"p{p}", f"How much is {p} + 1? $x^2$", str(p + 1))
@@ -60,19 +67,31 @@ def results(
                     key, thinking = content_key([p, t, i]), f"Let me think about {p}."
                     reply = Completion(key, i, thinking, text, finish_reason="stop", **counts)
                     shown = [answers[j] for j in parents]
-                    journal.put(reply, prompts.aggregate(problem, shown) if t else prompts.solve(problem))
+                    journal.put(
+                        reply, prompts.aggregate(problem, shown) if t else prompts.solve(problem)
+                    )
                     population.append(Member(reply, parents))
                 answers = [member.completion.answer for member in population]
                 steps.append(graded_step(problem, t, population))
-            rows.append(graded.row(problem.id, steps, statement=problem.statement, answer=problem.answer))
+            rows.append(
+                graded.row(problem.id, steps, statement=problem.statement, answer=problem.answer)
+            )
             rows[-1]["finished"] = complete
-    about = {"experiment": "02_rsa_basic", "model": {"name": "made-up"}, "config": {"N": N, "K": K, "T": T}}
-    run = graded.document(rows, complete, 12.0, problem_set={"name": "made up", "n": problems}, **about)
+    about = {
+        "experiment": "02_rsa_basic",
+        "model": {"name": "made-up"},
+        "config": {"N": N, "K": K, "T": T},
+    }
+    run = graded.document(
+        rows, complete, 12.0, problem_set={"name": "made up", "n": problems}, **about
+    )
     graded.save(run, folder)
     return folder
 
 
-def refused(capsys: pytest.CaptureFixture[str], *argv: str, main: Callable[[Sequence[str]], None] = main) -> str:
+def refused(
+    capsys: pytest.CaptureFixture[str], *argv: str, main: Callable[[Sequence[str]], None] = main
+) -> str:
     """Return the one line that a command prints if it refuses its arguments."""
     with pytest.raises(SystemExit) as ended:
         main(argv)
@@ -87,7 +106,9 @@ def hostile(folder: Path) -> Path:
     results(folder, problems=2, T=1, lost=(0,), say=lambda *at: said.get(at, evil))
     path = folder / "02_rsa_basic.json"
     document = json.loads(path.read_text())
-    document["model"]["name"] = document["problem_set"]["name"] = document["provenance"]["gpu"] = EVIL
+    document["model"]["name"] = document["problem_set"]["name"] = document["provenance"]["gpu"] = (
+        EVIL
+    )
     document["warnings"].append(EVIL)
     document["config"][EVIL[:40]] = EVIL
     for problem in document["problems"]:
@@ -106,7 +127,9 @@ def served(application: Any) -> Iterator[int]:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]
-        server = uvicorn.Server(uvicorn.Config(application, log_level="warning", timeout_graceful_shutdown=1))
+        server = uvicorn.Server(
+            uvicorn.Config(application, log_level="warning", timeout_graceful_shutdown=1)
+        )
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         while not server.started:
@@ -116,8 +139,11 @@ def served(application: Any) -> Iterator[int]:
         thread.join(10)
 
 
-def rounds(folder: Path, *labels: str, rounds: int = 2, name: str = "21_star", reason: str = "wrong") -> Path:
-    """Write an experiment in rounds: record, evaluations and collected samples, the wrong ones dropped for `reason`."""
+def rounds(
+    folder: Path, *labels: str, rounds: int = 2, name: str = "21_star", reason: str = "wrong"
+) -> Path:
+    """Write an experiment in rounds: record, evaluations and collected samples, the wrong ones
+    dropped for `reason`."""
     own = folder / name
     for label in labels or ("seed0",):
         (own / label).mkdir(parents=True)
@@ -150,7 +176,13 @@ def rounds(folder: Path, *labels: str, rounds: int = 2, name: str = "21_star", r
             "run": "0" * 32,
             "config": {"VOTES": 1},
             "start": {"name": "model.gguf", "digest": "a" * 64},
-            "data": {"name": "sums", "train": 90, "held_out": 8, "held_out_name": "sums_eval", "sha256": "0" * 64},
+            "data": {
+                "name": "sums",
+                "train": 90,
+                "held_out": 8,
+                "held_out_name": "sums_eval",
+                "sha256": "0" * 64,
+            },
             "last": rounds,
             "rounds": records,
         }
@@ -159,7 +191,9 @@ def rounds(folder: Path, *labels: str, rounds: int = 2, name: str = "21_star", r
     return own
 
 
-def _move(folder: Path, to: Path, change: Callable[[dict[str, Any]], None] = lambda document: None) -> None:
+def _move(
+    folder: Path, to: Path, change: Callable[[dict[str, Any]], None] = lambda document: None
+) -> None:
     """Rename the results in `folder` to the results of a round."""
     document = json.loads((folder / "02_rsa_basic.json").read_text())
     document["experiment"] = to.stem
@@ -190,13 +224,34 @@ def _making(label: str, number: int, dropped: int, reason: str) -> dict[str, Any
     ways = {"first": 16 - dropped, "retry": 0, "rationalised": 0}
     return {
         "collected": {
-            **{"results": f"{label}-round{number}-collected", "problems": 8, "rows": 5 * number, "samples": 16},
-            **{"kept": ways, "dropped": {"first": {reason: dropped}}, "unsound": dict.fromkeys(ways, 0)},
+            **{
+                "results": f"{label}-round{number}-collected",
+                "problems": 8,
+                "rows": 5 * number,
+                "samples": 16,
+            },
+            **{
+                "kept": ways,
+                "dropped": {"first": {reason: dropped}},
+                "unsound": dict.fromkeys(ways, 0),
+            },
             **dict.fromkeys(("repeats", "truncated", "failed", "timed_out"), 0),
-            **{"steps": 4.0, "tokens": 1600, "seconds": 8.0, "traces_sha256": "b" * 64, "malformed": {}},
+            **{
+                "steps": 4.0,
+                "tokens": 1600,
+                "seconds": 8.0,
+                "traces_sha256": "b" * 64,
+                "malformed": {},
+            },
         },
         "trained": {
-            **{"rows": 5 * number, "tokens": 4000, "seconds": 6.0, "first_loss": 0.02, "last_loss": 0.01},
+            **{
+                "rows": 5 * number,
+                "tokens": 4000,
+                "seconds": 6.0,
+                "first_loss": 0.02,
+                "last_loss": 0.01,
+            },
             **{"weights": f"{label}/round{number}/trained/model.gguf", "digest": "c" * 64},
         },
     }

@@ -6,7 +6,16 @@ from typing import Any
 
 from tests.helpers.documents import VALIDATOR
 
-TIMES = {"started", "ended", "seconds", "generation_seconds", "cached_tokens", "cached", "reused", "reused_by"}
+TIMES = {
+    "started",
+    "ended",
+    "seconds",
+    "generation_seconds",
+    "cached_tokens",
+    "cached",
+    "reused",
+    "reused_by",
+}
 REUSE = " from the journal were matched only by "  # in a warning
 TWO: list[dict[str, Any]] = [
     {"problem": "What is 1+1?", "answer": 2},
@@ -22,7 +31,8 @@ def load(folder: Path, name: str) -> dict[str, Any]:
 
 
 def timeless(value: Any) -> Any:
-    """Return `value` without times, counts of the journal and cached tokens: a resumed run has the rest in common."""
+    """Return `value` without times, counts of the journal and cached tokens: a resumed run has the
+    rest in common."""
     if isinstance(value, dict):
         return {key: timeless(item) for key, item in value.items() if key not in TIMES}
     if isinstance(value, list):

@@ -8,7 +8,8 @@ from tests.conftest import ROOT, environment
 
 T = TypeVar("T", bound=Callable[..., object])
 Done = subprocess.CompletedProcess[str]
-TESTED: dict[str, str] = {}  # a script, and the name of the test that runs it in a process with an effect
+# a script, and the name of the test that runs it in a process with an effect
+TESTED: dict[str, str] = {}
 
 
 def runs(*scripts: str) -> Callable[[T], T]:
@@ -24,7 +25,9 @@ def runs(*scripts: str) -> Callable[[T], T]:
 def script(name: str, *args: object, **changes: str) -> Done:
     """Run a script of this checkout to its end."""
     command = ["bash", str(ROOT / "scripts" / name), *map(str, args)]
-    return subprocess.run(command, env=environment(**changes), capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        command, env=environment(**changes), capture_output=True, text=True, timeout=300
+    )
 
 
 def output(name: str, *args: object, **changes: str) -> str:

@@ -25,8 +25,15 @@ def slurm(tmp_path: Path, results: Path) -> Iterator[dict[str, str]]:
     path = stand_in(tmp_path / "bin", sbatch=stand, scancel=stand, scontrol=stand)
     state = tmp_path / "slurm"
     state.mkdir()
-    chosen = {"PATH": path, "SLURM_STAND_IN": str(state), "ENGINE": "embedded", "API_KEY": KEY, "SERVERS": "2"}
-    yield environment(**chosen, PYTHON=sys.executable)  # for setup.sh, because a python3 of pyenv is slow
+    chosen = {
+        "PATH": path,
+        "SLURM_STAND_IN": str(state),
+        "ENGINE": "embedded",
+        "API_KEY": KEY,
+        "SERVERS": "2",
+    }
+    # for setup.sh, because a python3 of pyenv is slow
+    yield environment(**chosen, PYTHON=sys.executable)
     for file in state.glob("*.pids"):
         for pid in file.read_text().split():
             with suppress(ProcessLookupError):
@@ -34,7 +41,9 @@ def slurm(tmp_path: Path, results: Path) -> Iterator[dict[str, str]]:
 
 
 def submit(env: dict[str, str], *args: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(["bash", SUBMIT, *args], env=env, capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        ["bash", SUBMIT, *args], env=env, capture_output=True, text=True, timeout=120
+    )
 
 
 def ended(env: dict[str, str], *jobs: str) -> bool:

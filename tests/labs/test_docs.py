@@ -1,4 +1,5 @@
-"""Test that documents have no dead links or unknown commands and constants, and that README's sentences are short."""
+"""Test that documents have no dead links or unknown commands and constants, and that README's
+sentences are short."""
 
 import re
 import shlex
@@ -15,13 +16,19 @@ from tests.conftest import ROOT
 from tests.test_prose import LONGEST, private, sentences
 
 STORY = {"LOG.md"}  # quotes commands and names that may no longer exist
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "data" / "embedded" / "README.md"])
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "data" / "embedded" / "README.md"]
+)
 CHECKED = [page for page in PAGES if page.name not in STORY]
 NAMES = [page.relative_to(ROOT).as_posix() for page in CHECKED]
 # Variables that documents set before a command, in addition to those that constants.py lists.
 OTHERS = {
-    "API_KEY", "CUDA_VISIBLE_DEVICES", "EXPERIMENT_OPTIONS", "FAULTS_SEED", "GRADER_OPTIONS", "GRADER_SERVERS",
-    "LEAN", "LEAN_HEAD", "MATHLIB_COMMIT", "NAME", "OPENAI_API_KEY", "PYTHON", "PYTHONPATH", "SERVERS",
+    "API_KEY", "CUDA_VISIBLE_DEVICES", "EXPERIMENT_OPTIONS", "FAULTS_SEED", "GRADER_OPTIONS", (
+        "GRADER_SERVERS"
+    ),
+    "LEAN", "LEAN_HEAD", "MATHLIB_COMMIT", "NAME", "OPENAI_API_KEY", "PYTHON", "PYTHONPATH", (
+        "SERVERS"
+    ),
     "SERVERS_OPTIONS", "SGLANG_PYTHON", "TRAIN_PYTHON", "VLLM_PYTHON",
 }  # fmt: skip
 
@@ -53,10 +60,16 @@ def commands(page: Path) -> list[str]:
     """Return the commands in a page's bash blocks and backticks."""
     text = text_of(page)
     blocks = [
-        line for block in re.findall(r"^ *```bash\n(.*?)^ *```", text, re.M | re.S) for line in block.splitlines()
+        line
+        for block in re.findall(r"^ *```bash\n(.*?)^ *```", text, re.M | re.S)
+        for line in block.splitlines()
     ]
-    inline = re.findall(r"`((?:[A-Z_]+=\S+ )*(?:bash scripts/|bash setup|bash benchmarks/)[^`]*)`", text)
-    return [" ".join(line.split()) for line in [*blocks, *inline] if re.search(r"\bbash \S+\.sh", line)]
+    inline = re.findall(
+        r"`((?:[A-Z_]+=\S+ )*(?:bash scripts/|bash setup|bash benchmarks/)[^`]*)`", text
+    )
+    return [
+        " ".join(line.split()) for line in [*blocks, *inline] if re.search(r"\bbash \S+\.sh", line)
+    ]
 
 
 COMMANDS = sorted({line for page in CHECKED for line in commands(page)})
@@ -64,12 +77,15 @@ COMMANDS = sorted({line for page in CHECKED for line in commands(page)})
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_a_command_is_one_that_its_script_takes(line: str) -> None:
-    plain = re.sub(r"[\[\]]|\s…|\|.*", "", line)  # without the marks of optional words, "…" and alternatives
+    # without the marks of optional words, "…" and alternatives
+    plain = re.sub(r"[\[\]]|\s…|\|.*", "", line)
     words = shlex.split(plain, comments=True)
     place = next(place for place, word in enumerate(words) if word.endswith(".sh"))
     script = ROOT / words[place]
     assert script.is_file() and words[place - 1] == "bash"
-    set_before = {name for name, is_set, _ in (word.partition("=") for word in words[: place - 1]) if is_set}
+    set_before = {
+        name for name, is_set, _ in (word.partition("=") for word in words[: place - 1]) if is_set
+    }
     assert set_before <= {*constants.SETTINGS, *OTHERS, "PROBLEMS"}, set_before
     arguments = words[place + 1 :]
     if (
@@ -99,7 +115,9 @@ def test_a_command_is_one_that_its_script_takes(line: str) -> None:
 
 QED = re.search(r"## From QED-Nano.*?(?=\n## )", text_of(ROOT / "docs" / "proofs.md"), re.S)
 TRANSLATED = re.findall(r"\b(?:18_proofs|19_answers) [^`#\n]*", QED[0] if QED else "")
-ON_SLURM = re.findall(r"submit\.sh (18_proofs .*? )GRADER=gemini", text_of(ROOT / "docs" / "engines.md"))
+ON_SLURM = re.findall(
+    r"submit\.sh (18_proofs .*? )GRADER=gemini", text_of(ROOT / "docs" / "engines.md")
+)
 
 
 @pytest.mark.parametrize("command", [*TRANSLATED, *ON_SLURM])
@@ -135,6 +153,8 @@ def test_no_private_word(name: str) -> None:
 
 
 def test_sentences_of_the_readme_are_short() -> None:
-    assert [each for each in sentences(text_of(ROOT / "README.md")) if len(each.split()) > LONGEST] == []
+    assert [
+        each for each in sentences(text_of(ROOT / "README.md")) if len(each.split()) > LONGEST
+    ] == []
     prose = re.sub(r"```.*?```", "", text_of(ROOT / "README.md"), flags=re.S)
     assert len(prose.split()) < 950

@@ -25,7 +25,9 @@ def test_a_run_leaves_its_golden_files(case: Case, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", resumed([case for case in RESUMED if case.journal_only], needed))
-def test_a_stored_journal_answers_every_request(case: Case, stored_run: Callable[[str], Path]) -> None:
+def test_a_stored_journal_answers_every_request(
+    case: Case, stored_run: Callable[[str], Path]
+) -> None:
     stored_run(case.name)
 
 

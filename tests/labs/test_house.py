@@ -14,7 +14,10 @@ from tests.helpers.processes import loads_none
         ("labs.training.process", ["torch", "transformers", "trl", "peft", "tokenizers"]),
         ("labs.lean.energy", ["torch", "safetensors", "pyarrow", "xllamacpp", "openai"]),
         ("labs.lean.trees", ["torch", "openai", "aiohttp", "core.generate", "msgspec"]),
-        ("labs.lean.report", ["torch", "openai", "aiohttp", "xllamacpp", "matplotlib", "core.engines"]),
+        (
+            "labs.lean.report",
+            ["torch", "openai", "aiohttp", "xllamacpp", "matplotlib", "core.engines"],
+        ),
     ],
 )
 def test_an_import_loads_no_more_than_it_needs(module: str, heavy: list[str]) -> None:
@@ -22,12 +25,16 @@ def test_an_import_loads_no_more_than_it_needs(module: str, heavy: list[str]) ->
 
 
 def test_only_training_imports_torch_and_nothing_imports_training_when_it_is_loaded() -> None:
-    heavy = re.compile(r"^\s*(?:import|from) (?:torch|sglang|transformers|trl|peft|tokenizers)\b", re.MULTILINE)
+    heavy = re.compile(
+        r"^\s*(?:import|from) (?:torch|sglang|transformers|trl|peft|tokenizers)\b", re.MULTILINE
+    )
     paths = [path for room in ("core", "labs") for path in (ROOT / room).rglob("*.py")]
     files = {str(path.relative_to(ROOT)): path.read_text() for path in paths}
     found = {name for name, text in files.items() if heavy.search(text)}
     theirs = {f"labs/training/{name}.py" for name in ("encode", "loop", "network", "sft")}
     assert found == theirs | {"labs/lean/energy_training.py"}
-    modules = r"(?:training(?:\.| import )(?:encode|loop|network|sft)|lean(?:\.| import )energy_training)"
+    modules = (
+        r"(?:training(?:\.| import )(?:encode|loop|network|sft)|lean(?:\.| import )energy_training)"
+    )
     imports = re.compile(rf"^(?:import|from) labs\.{modules}\b", re.MULTILINE)
     assert {name for name, text in files.items() if imports.search(text)} <= found

@@ -1,6 +1,7 @@
 """The identity of a run: the constants in the keys of records and searches.
 
-Runs of earlier versions resume only if keys stay the same. tests/cases/identities.json has a key for each constant.
+Runs of earlier versions resume only if keys stay the same. tests/cases/identities.json has a key
+for each constant.
 """
 
 import json
@@ -15,15 +16,27 @@ from core.constants import identity
 from core.generate.journal import content_key
 from core.scaffolds.rsa import RsaConstants
 from labs.endpoint import chat
-from labs.lean.constants import AblationConstants, ControlledConstants, IterationConstants, LeanConstants
+from labs.lean.constants import (
+    AblationConstants,
+    ControlledConstants,
+    IterationConstants,
+    LeanConstants,
+)
 from labs.star.constants import StarConstants
 
 KNOWN = json.loads((ROOT / "tests" / "cases" / "identities.json").read_text(encoding="utf-8"))
-UNUSED = {"ANSWER", *constants.rules(constants.Framed)}  # STaR leaves them out if a run does not use them
+# STaR leaves them out if a run does not use them
+UNUSED = {"ANSWER", *constants.rules(constants.Framed)}
 PLACES: dict[str, tuple[type[Any], Callable[[Any], dict[str, Any]]]] = {
-    "rounds of STaR": (StarConstants, lambda config: {k: v for k, v in identity(config).items() if k not in UNUSED}),
+    "rounds of STaR": (
+        StarConstants,
+        lambda config: {k: v for k, v in identity(config).items() if k not in UNUSED},
+    ),
     "searches": (ControlledConstants, lambda config: identity(config, LeanConstants)),
-    "searches of an iteration": (IterationConstants, lambda config: identity(config, LeanConstants)),
+    "searches of an iteration": (
+        IterationConstants,
+        lambda config: identity(config, LeanConstants),
+    ),
     "iteration": (IterationConstants, identity),
     "orders": (AblationConstants, lambda config: {**config.closed, **vars(config)}),
 }
@@ -38,6 +51,6 @@ def test_identities_are_those_of_earlier_versions(place: str) -> None:
 
 def test_a_request_to_the_endpoint_may_set_the_constants_that_change_it() -> None:
     assert " ".join(chat.of_a_request(RsaConstants)) == (
-        "N K T ORDER CARRY CARRY_TOKENS MAX_TOKENS TEMPERATURE TOP_P TOP_K MIN_P ANSWER_TOKENS ELICIT WAITS WAIT_WORD "
-        "SEED"
+        "N K T ORDER CARRY CARRY_TOKENS MAX_TOKENS TEMPERATURE TOP_P TOP_K MIN_P ANSWER_TOKENS "
+        "ELICIT WAITS WAIT_WORD SEED"
     )

@@ -40,10 +40,15 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return paths
 
 
-def test_the_page_begins_with_the_rounds_and_its_views_fit_their_screen(tab: Tab, pages: dict[str, Path]) -> None:
+def test_the_page_begins_with_the_rounds_and_its_views_fit_their_screen(
+    tab: Tab, pages: dict[str, Path]
+) -> None:
     shown = tab.open(pages["one"])
     assert shown.title() == "21_star · qed-rsa" and shown.inner_text("h1") == "21_star"
-    assert shown.inner_text("main h2") == "Rounds" and shown.inner_text("nav a[aria-current]") == "Rounds"
+    assert (
+        shown.inner_text("main h2") == "Rounds"
+        and shown.inner_text("nav a[aria-current]") == "Rounds"
+    )
     tables = shown.locator("main table")
     assert tables.count() == 3 and shown.locator("svg.chart polyline").count() == 2
     assert "2best, last" in tables.first.inner_text().replace(" ", "", 1).replace("\n", "")
@@ -69,10 +74,14 @@ def test_each_round_opens_its_results_and_every_sample(tab: Tab, pages: dict[str
     assert 0 < dropped < 16 and all("✗ dropped: wrong" in row for row in rows.all_inner_texts())
     rows.first.get_by_role("link").click()
     shown.wait_for_selector(".member .prose")
-    assert "dropped: wrong" in shown.inner_text(".member .facts") and "999" in shown.inner_text(".member .prose")
+    assert "dropped: wrong" in shown.inner_text(".member .facts") and "999" in shown.inner_text(
+        ".member .prose"
+    )
 
 
-def test_only_evaluations_are_compared_each_with_round_0_of_its_run(tab: Tab, pages: dict[str, Path]) -> None:
+def test_only_evaluations_are_compared_each_with_round_0_of_its_run(
+    tab: Tab, pages: dict[str, Path]
+) -> None:
     shown = tab.open(pages["one"], "#/compare")
     assert shown.locator(".warning").count() == 0 and "collected" not in shown.inner_text("main")
     assert shown.locator("table").first.locator("tbody tr").count() == 4
@@ -93,7 +102,10 @@ def test_what_a_record_says_stays_text(tab: Tab, pages: dict[str, Path]) -> None
     assert "<script>window.pwned" in shown.inner_text("main")
     for route in ("", "#/1/overview", "#/1/problem/0/0/0", "#/compare"):
         tab.follow(route)
-        assert shown.evaluate("window.pwned") is None and shown.locator("main img, main script").count() == 0
+        assert (
+            shown.evaluate("window.pwned") is None
+            and shown.locator("main img, main script").count() == 0
+        )
 
 
 # Searches
@@ -107,8 +119,13 @@ def page_of(results: Path, out: Path) -> Path:
 def test_theorems_are_filtered_and_states_are_closed_by_keys(tab: Tab, results: Path) -> None:
     searches.searched(searches.record(results / "lean" / "baseline") / "trajectories", 4, None, 2)
     shown = tab.open(page_of(results, results / "x.html"), "#/figures")
-    chain = "treeView({}, {}, Array.from({length: 2500}, (_, n) => [n, n ? n - 1 : null, 'x', '⊢ p', 0, null, false]))"
-    assert shown.evaluate(f"{chain}.at(-1).querySelectorAll('.state').length") == 2500, "however deep a tree is"
+    chain = (
+        "treeView({}, {}, Array.from({length: 2500}, (_, n) => [n, n ? n - 1 : null, 'x', '⊢ p', "
+        "0, null, false]))"
+    )
+    assert shown.evaluate(f"{chain}.at(-1).querySelectorAll('.state').length") == 2500, (
+        "however deep a tree is"
+    )
     names = shown.locator(".theorems .name")
     shown.keyboard.press("/")
     shown.keyboard.type("T2 → p")
@@ -149,12 +166,18 @@ def test_siblings_harvested_states_energies_and_orphans(tab: Tab, results: Path)
     searches.tree(folder, "t1", rows)
     shown = tab.open(page_of(results, results / "x.html"), "#/0/theorem/0")
     shown.wait_for_selector(".tree")
-    kinds = {item.get_attribute("data-number"): item.get_attribute("class") for item in shown.locator("li.state").all()}
+    kinds = {
+        item.get_attribute("data-number"): item.get_attribute("class")
+        for item in shown.locator("li.state").all()
+    }
     assert len(kinds) == 8 and kinds["1"] == "state sibling" and kinds["2"] == "state leaf"
     assert kinds["3"] == "state on leaf" and kinds["4"] == "state sibling harvested leaf"
     text = shown.inner_text(".tree")
     assert "no goals left" in text and shown.locator(".proof").count() == 1
-    assert [item.get_attribute("data-number") for item in shown.locator("li.state.on").all()] == ["0", "3"]
+    assert [item.get_attribute("data-number") for item in shown.locator("li.state.on").all()] == [
+        "0",
+        "3",
+    ]
     assert "energy 3.50" in text and "⊢ False (and 1 more)" in text and "null" not in text
     assert shown.locator("li[data-number='2']").is_visible() is False  # off the path, closed
 
@@ -188,21 +211,34 @@ def test_every_view_fits_its_screen(tab: Tab, results: Path) -> None:
     searches.iteration(results)
     folder = results / "lean" / "iteration_0" / "eval"
     long = "rcases h with ⟨x, hx⟩ <;> exact " + "a_lemma_with_a_name_that_is_long " * 5
-    deep = [searches.row("t1", n, n - 1 if n else None, long * bool(n), "⊢ " + "f x + " * 40) for n in range(12)]
+    deep = [
+        searches.row("t1", n, n - 1 if n else None, long * bool(n), "⊢ " + "f x + " * 40)
+        for n in range(12)
+    ]
     searches.tree(folder, "t1", deep)
     tab.open(page_of(results, results / "x.html"))
     tab.follow("#/2/theorem/0").wait_for_selector(".tree")
-    assert tab.page.locator(".state").count() == 12 and tab.page.locator(".tree details:not([open])").count() == 0
+    assert (
+        tab.page.locator(".state").count() == 12
+        and tab.page.locator(".tree details:not([open])").count() == 0
+    )
     tab.fits("#/figures", "#/3/overview", "#/2/theorem/0", "#/3/theorem/4")
 
 
 # Graded lines
 
 
-def test_the_page_shows_items_and_reasons_as_text_and_is_accessible(tab: Tab, tmp_path: Path) -> None:
+def test_the_page_shows_items_and_reasons_as_text_and_is_accessible(
+    tab: Tab, tmp_path: Path
+) -> None:
     hostile = "<script>window.pwned = 1</script>"
-    scheme = [{"title": "First", "desc": "the start", "points": 3}, {"title": hostile, "desc": "$x^2$", "points": 4}]
-    line = theirs(5, 2, schema_0=scheme, grade=[{"points": 3, "desc": "yes"}, {"points": 2, "desc": hostile}])
+    scheme = [
+        {"title": "First", "desc": "the start", "points": 3},
+        {"title": hostile, "desc": "$x^2$", "points": 4},
+    ]
+    line = theirs(
+        5, 2, schema_0=scheme, grade=[{"points": 3, "desc": "yes"}, {"points": 2, "desc": hostile}]
+    )
     found = scored(tmp_path, [theirs(7, 1, model_solution=f"{hostile} $x^2$"), line])
     path = tmp_path / "x.html"
     path.write_bytes(b"".join(stats.html(found, "x")))
@@ -214,7 +250,14 @@ def test_the_page_shows_items_and_reasons_as_text_and_is_accessible(tab: Tab, tm
     rows.locator("summary").first.click()
     tab.page.wait_for_selector("#rows .prose")
     said = rows.inner_text()
-    assert "First: 3 of 3" in said and f"{hostile}: 2 of 4" in said and tab.page.locator("#rows .katex").count() == 1
-    assert tab.page.evaluate("window.pwned") is None and tab.page.locator("main :is(script, img)").count() == 0
+    assert (
+        "First: 3 of 3" in said
+        and f"{hostile}: 2 of 4" in said
+        and tab.page.locator("#rows .katex").count() == 1
+    )
+    assert (
+        tab.page.evaluate("window.pwned") is None
+        and tab.page.locator("main :is(script, img)").count() == 0
+    )
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= 390
     assert tab.violations() == []

@@ -42,7 +42,9 @@ def test_every_experiment_is_planned_without_a_gpu_too(
     assert "\nGPU " not in out
 
 
-@pytest.mark.parametrize("name", ["21_star", "22_star_controls", "24_lean_iteration", "25_lean_all"])
+@pytest.mark.parametrize(
+    "name", ["21_star", "22_star_controls", "24_lean_iteration", "25_lean_all"]
+)
 def test_weights_that_are_served_elsewhere_are_not_planned(
     name: str, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -53,10 +55,14 @@ def test_weights_that_are_served_elsewhere_are_not_planned(
 
 
 def test_star_counts_its_samples() -> None:
-    first, _ = work("21_star", "LIMIT=6", "ROUNDS=2", "TRIES=2", "SEEDS=63-64", "EPOCHS=1", "VOTES=3")
+    first, _ = work(
+        "21_star", "LIMIT=6", "ROUNDS=2", "TRIES=2", "SEEDS=63-64", "EPOCHS=1", "VOTES=3"
+    )
     assert [each.count for each in first.requests] == [2 * 6 * 2, 2 * 6, 3 * 6, 3 * 6 * 2 * 3]
     again, _ = work("21_star", "LIMIT=6", "ROUNDS=2", "TRIES=2", "SEEDS=63-64", "REPEAT=1")
-    assert [each.count for each in again.requests][:2] == [6 * 2, 6], "the first round's samples serve all"
+    assert [each.count for each in again.requests][:2] == [6 * 2, 6], (
+        "the first round's samples serve all"
+    )
     greedy, _ = work("21_star", "LIMIT=6", "ROUNDS=2", "TRIES=1", "TEMPERATURE=0")
     assert greedy.requests[3].count == 0
 
@@ -68,9 +74,13 @@ def test_controls_count_all_arms() -> None:
     assert all_arms.rows[-1][1].startswith(f"{6 * 3 * 4} server starts")
 
 
-def test_a_card_s_constants_reach_the_commands_without_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_card_s_constants_reach_the_commands_without_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "own.toml"
-    path.write_text('base_url = "http://127.0.0.1:9/v1"\n[constants]\nN = 2\nMAX_TOKENS = 77\nLIMIT = 3\n')
+    path.write_text(
+        'base_url = "http://127.0.0.1:9/v1"\n[constants]\nN = 2\nMAX_TOKENS = 77\nLIMIT = 3\n'
+    )
     graded = asking.with_card(GradeConstants, [f"GRADER={path}", "GRADES=2"])
     assert graded == ["MAX_TOKENS=77", f"GRADER={path}", "GRADES=2"]
     assert asking.with_card(GradeConstants, []) == []
@@ -84,7 +94,9 @@ def test_a_card_s_constants_reach_the_commands_without_a_file(tmp_path: Path, mo
 
 
 def test_a_search_sends_no_more_than_its_nodes() -> None:
-    search, _ = work("23_lean_baseline", "EVAL_THEOREMS=3", "MAX_NODES=8", "CANDIDATES=4", "INDEX=none")
+    search, _ = work(
+        "23_lean_baseline", "EVAL_THEOREMS=3", "MAX_NODES=8", "CANDIDATES=4", "INDEX=none"
+    )
     assert search.requests == (Requests("tactics", 3 * 8 * 4, 200, 64, 16),)
     assert search.rows[0][1].startswith("at most 24 tactics")
 
@@ -101,7 +113,10 @@ def test_graders_and_the_endpoint_are_planned(
     results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = tmp_path / "proofs.jsonl"
-    lines.write_text('{"problem": "Prove it.", "solution": "So it is.", "proof": "Thus.", "grading_guidelines": "7"}\n')
+    lines.write_text(
+        '{"problem": "Prove it.", "solution": "So it is.", "proof": "Thus.", "grading_guidelines": '
+        '"7"}\n'
+    )
     main(["grade", str(lines), "GRADES=3", "--gpu", "H100"])
     assert "3 at most: 3 gradings" in capsys.readouterr().out
     main(["serve_rsa", "N=8", "K=3", "T=5", "--gpu", "H100"])

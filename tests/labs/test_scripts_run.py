@@ -1,4 +1,5 @@
-"""Run every script of the labs as a user's process that must have an effect. No script lacks such a test."""
+"""Run every script of the labs as a user's process that must have an effect. No script lacks such a
+test."""
 
 import importlib
 import json
@@ -45,24 +46,43 @@ ELSEWHERE = {
 def test_every_script_is_run_by_a_test() -> None:
     importlib.import_module("tests.test_scripts_run")  # adds its tests to TESTED
     folder = ROOT / "scripts"
-    programs = [path for path in folder.rglob("*.py") if '\nif __name__ == "__main__":' in path.read_text("utf-8")]
-    shells = [path for path in folder.rglob("*") if path.suffix in (".sh", ".sbatch") and path.name != "common.sh"]
+    programs = [
+        path
+        for path in folder.rglob("*.py")
+        if '\nif __name__ == "__main__":' in path.read_text("utf-8")
+    ]
+    shells = [
+        path
+        for path in folder.rglob("*")
+        if path.suffix in (".sh", ".sbatch") and path.name != "common.sh"
+    ]
     names = {path.relative_to(folder).as_posix() for path in (*programs, *shells)}
     assert names == {*TESTED, *ELSEWHERE}
 
 
 def test_every_program_that_is_started_as_a_module_calls_its_main() -> None:
     """A module without this block ends with status 0 and does nothing."""
-    sources = [*ROOT.glob("scripts/**/*"), *ROOT.glob("core/**/*.py"), *ROOT.glob("labs/**/*.py"), ROOT / "setup.sh"]
-    text = "".join(path.read_text("utf-8") for path in sources if path.suffix in (".sh", ".sbatch", ".py"))
-    started = {*re.findall(r"(?:^module=|python\"? -m )((?:core|labs|scripts)\.[\w.]+\w)", text, re.M)}
+    sources = [
+        *ROOT.glob("scripts/**/*"),
+        *ROOT.glob("core/**/*.py"),
+        *ROOT.glob("labs/**/*.py"),
+        ROOT / "setup.sh",
+    ]
+    text = "".join(
+        path.read_text("utf-8") for path in sources if path.suffix in (".sh", ".sbatch", ".py")
+    )
+    started = {
+        *re.findall(r"(?:^module=|python\"? -m )((?:core|labs|scripts)\.[\w.]+\w)", text, re.M)
+    }
     assert len(started) > 25
     for module in started:
         path = ROOT / f"{module.replace('.', '/')}.py"
         assert '\nif __name__ == "__main__":\n' in path.read_text("utf-8"), module
 
 
-def program(module: str, *args: object, python: object = sys.executable, folder: Path = ROOT, **changes: str) -> str:
+def program(
+    module: str, *args: object, python: object = sys.executable, folder: Path = ROOT, **changes: str
+) -> str:
     """Run a module of scripts/ to its end, and return its standard output."""
     command = [str(python), "-m", f"scripts.{module}", *map(str, args)]
     env = environment(**changes) | {"PYTHONPATH": str(folder)}
@@ -76,7 +96,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the checkout for programs that write into it."""
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("core", "labs", "scripts", "experiments", "data"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "sets"))
+        shutil.copytree(
+            ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "sets")
+        )
     shutil.copy(ROOT / "setup.sh", folder)
     (folder / "docs").mkdir()
     return folder
@@ -84,10 +106,13 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Read:
-    """Return a function that copies an input of the golden cases, and then one that reads the lines of a file here."""
+    """Return a function that copies an input of the golden cases, and then one that reads the lines
+    of a file here."""
     for path in (ROOT / INPUTS).iterdir():
         shutil.copy(path, tmp_path)
-    return lambda name: [json.loads(line) for line in (tmp_path / name).read_text("utf-8").splitlines()]
+    return lambda name: [
+        json.loads(line) for line in (tmp_path / name).read_text("utf-8").splitlines()
+    ]
 
 
 @pytest.fixture
@@ -105,7 +130,9 @@ def test_grade_writes_points_and_stats_averages_them(
     points = [row["grade"] for row in copied("proofs.graded.jsonl") if row.get("grades")]
     assert points and grader.asked
     one = tmp_path / "one.graded.jsonl"
-    one.write_text(json.dumps({"problem": "Show it.", "proof": "So.", "grade": 3, "score": 3 / 7}) + "\n")
+    one.write_text(
+        json.dumps({"problem": "Show it.", "proof": "So.", "grade": 3, "score": 3 / 7}) + "\n"
+    )
     assert "3.00" in output("stats.sh", one)
 
 
@@ -115,7 +142,13 @@ def test_grade_writes_points_and_stats_averages_them(
 )
 @runs("schemes.sh", "filter.sh")
 def test_schemes_and_filter_write_what_the_model_says_of_each_row(
-    name: str, field: str, value: object, copied: Read, grader: GradingServer, tmp_path: Path, results: Path
+    name: str,
+    field: str,
+    value: object,
+    copied: Read,
+    grader: GradingServer,
+    tmp_path: Path,
+    results: Path,
 ) -> None:
     grader.reply = lambda prompt, seed: REPLIES[name]
     output(f"{name}.sh", tmp_path / "rows.jsonl", f"GRADER={tmp_path}/strict.toml")
@@ -157,7 +190,18 @@ def test_finetune_reads_its_options_before_it_needs_torch(tmp_path: Path) -> Non
 def test_finetune_trains_a_model(tmp_path: Path) -> None:
     rows = training.write(tmp_path / "rows.jsonl", training.rows(4))
     model = DATA / "embedded" / "model.gguf"
-    args = ("--model", model, "--data", rows, "--out", tmp_path / "out", "--epochs", "1", "--lora-rank", "0")
+    args = (
+        "--model",
+        model,
+        "--data",
+        rows,
+        "--out",
+        tmp_path / "out",
+        "--epochs",
+        "1",
+        "--lora-rank",
+        "0",
+    )
     output("finetune.sh", *args, TRAIN_PYTHON=str(training.PYTHON))
     assert training.record(tmp_path / "out")
 
@@ -177,16 +221,33 @@ def test_prepare_lean_writes_pairs(results: Path, tmp_path: Path) -> None:
 @runs("baseline_lean.sh")
 @pytest.mark.usefixtures("lean")
 def test_baseline_lean_searches_and_prints_its_tables(results: Path, tmp_path: Path) -> None:
-    own = (*BASELINE, f"TRAIN_{theorems(tmp_path, *LEARNED[3:])}", "ENERGY=0", "INDEX=none", "MAX_NODES=2")
-    stand_in(tmp_path / "bin", python="")  # has all packages that a training needs, but nothing is trained
+    own = (
+        *BASELINE,
+        f"TRAIN_{theorems(tmp_path, *LEARNED[3:])}",
+        "ENERGY=0",
+        "INDEX=none",
+        "MAX_NODES=2",
+    )
+    # has all packages that a training needs, but nothing is trained
+    stand_in(tmp_path / "bin", python="")
     shown = output("baseline_lean.sh", *own, TRAIN_PYTHON=str(tmp_path / "bin" / "python"))
-    assert (results / "lean" / "baseline" / "record.json").is_file() and "solved by number of nodes" in shown
+    assert (
+        results / "lean" / "baseline" / "record.json"
+    ).is_file() and "solved by number of nodes" in shown
 
 
 @runs("serve_rsa.sh")
 def test_serve_rsa_answers_a_chat_client(results: Path) -> None:
     with closing(ScriptedServer()) as model:
-        command = ["bash", str(ROOT / "scripts" / "serve_rsa.sh"), "--port", "0", "N=2", "K=2", "T=1"]
+        command = [
+            "bash",
+            str(ROOT / "scripts" / "serve_rsa.sh"),
+            "--port",
+            "0",
+            "N=2",
+            "K=2",
+            "T=1",
+        ]
         endpoint = subprocess.Popen(
             command, env=environment(BASE_URL=model.url), cwd=ROOT, text=True, process_group=0,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -195,9 +256,14 @@ def test_serve_rsa_answers_a_chat_client(results: Path) -> None:
         url = re.search(r"http://[\d.:]+/v1", endpoint.stdout.readline())
         try:
             assert url
-            chat = {"model": "rsa/scripted", "messages": [{"role": "user", "content": "How much is 6*7?"}]}
+            chat = {
+                "model": "rsa/scripted",
+                "messages": [{"role": "user", "content": "How much is 6*7?"}],
+            }
             asked = json.dumps(chat).encode()
-            request = urllib.request.Request(f"{url[0]}/chat/completions", asked, {"content-type": "application/json"})
+            request = urllib.request.Request(
+                f"{url[0]}/chat/completions", asked, {"content-type": "application/json"}
+            )
             with urllib.request.urlopen(request, timeout=60) as reply:
                 assert json.load(reply)["choices"][0]["message"]["content"]
         finally:
@@ -216,21 +282,43 @@ def test_value_compares_a_head_with_the_vote(results: Path) -> None:
 @runs("constants_page.py")
 def test_the_page_of_constants_is_written(checkout: Path) -> None:
     program("constants_page", folder=checkout)
-    assert (checkout / "docs" / "constants.md").read_bytes() == (ROOT / "docs" / "constants.md").read_bytes()
+    assert (checkout / "docs" / "constants.md").read_bytes() == (
+        ROOT / "docs" / "constants.md"
+    ).read_bytes()
 
 
 @runs("lean/make_pairs.py")
 @pytest.mark.usefixtures("lean")
 def test_pairs_of_lemmas_are_written(tmp_path: Path) -> None:
-    lemmas = {"name": "a", "statement": "(n : Nat) : n ≤ n", "proof": ["exact Nat.le_refl _"], "teach": True}
+    lemmas = {
+        "name": "a",
+        "statement": "(n : Nat) : n ≤ n",
+        "proof": ["exact Nat.le_refl _"],
+        "teach": True,
+    }
     (tmp_path / "lemmas.json").write_text(json.dumps({"theorems": [lemmas]}))
-    program("lean.make_pairs", tmp_path / "pairs.jsonl", "--lemmas", tmp_path / "lemmas.json", "--variants", "1")
-    assert [each.tactic for each in pairs.read(tmp_path / "pairs.jsonl")][:1] == ["exact Nat.le_refl _"]
+    program(
+        "lean.make_pairs",
+        tmp_path / "pairs.jsonl",
+        "--lemmas",
+        tmp_path / "lemmas.json",
+        "--variants",
+        "1",
+    )
+    assert [each.tactic for each in pairs.read(tmp_path / "pairs.jsonl")][:1] == [
+        "exact Nat.le_refl _"
+    ]
 
 
 @runs("embedded/measure_roles.py")
 def test_the_roles_of_the_model_card_are_measured(results: Path) -> None:
-    shown = program("embedded.measure_roles", "PROBLEMS=sums_card", "LIMIT=1", "MAX_TOKENS=60", ENGINE="embedded")
+    shown = program(
+        "embedded.measure_roles",
+        "PROBLEMS=sums_card",
+        "LIMIT=1",
+        "MAX_TOKENS=60",
+        ENGINE="embedded",
+    )
     assert "AUC" in shown and (results / "embedded_roles.json").is_file()
 
 
@@ -261,8 +349,17 @@ def test_tiny_models_are_trained_and_measured(tmp_path: Path) -> None:
     program("embedded.train", "--share", "0.0001", "--out", tmp_path, **torch)
     shown = program("embedded.chances", tmp_path / "model.gguf", "--lines", "2", **torch)
     assert "solving, 2 lines" in shown
-    pairs.write(tmp_path / "pairs.jsonl", [pairs.Pair("a", f"p : Prop\n⊢ p → {n}", "intro h") for n in range(9)])
+    pairs.write(
+        tmp_path / "pairs.jsonl",
+        [pairs.Pair("a", f"p : Prop\n⊢ p → {n}", "intro h") for n in range(9)],
+    )
     program(
-        "lean.train_policy", tmp_path / "pairs.jsonl", "--out", tmp_path / "policy.gguf", "--tokens", "2000", **torch
+        "lean.train_policy",
+        tmp_path / "pairs.jsonl",
+        "--out",
+        tmp_path / "policy.gguf",
+        "--tokens",
+        "2000",
+        **torch,
     )
     assert (tmp_path / "policy.gguf").stat().st_size > 10**6

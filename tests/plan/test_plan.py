@@ -1,4 +1,5 @@
-"""The planner, compared with arithmetic by hand, a simulated schedule and real results; any GPU file; bad input."""
+"""The planner, compared with arithmetic by hand, a simulated schedule and real results; any GPU
+file; bad input."""
 
 import contextlib
 import json
@@ -72,19 +73,26 @@ def printed(capsys: pytest.CaptureFixture[str], results: Path) -> Callable[..., 
 
 
 def line(out: str, name: str) -> str:
-    return next(each.removeprefix(name).strip() for each in out.splitlines() if each.startswith(name))
+    return next(
+        each.removeprefix(name).strip() for each in out.splitlines() if each.startswith(name)
+    )
 
 
 def test_the_parameters_of_qed_nano_are_those_of_its_tensors() -> None:
-    layer = [(4096, 2560), (1024, 2560), (1024, 2560), (2560, 4096), (128,), (128,)]  # q k v o, norms of q and k
+    # q k v o, norms of q and k
+    layer = [(4096, 2560), (1024, 2560), (1024, 2560), (2560, 4096), (128,), (128,)]
     layer += [(9728, 2560), (9728, 2560), (2560, 9728), (2560,), (2560,)]  # gate up down, two norms
     parameters = 36 * sum(math.prod(shape) for shape in layer) + 151936 * 2560 + 2560
     assert QED_NANO.parameters == parameters == 4_022_468_096
     assert QED_NANO.kv_bytes("bf16") == 147_456 and QED_NANO.kv_bytes("fp8") == 73_728
 
 
-def test_an_untied_output_embedding_is_counted_but_only_one_is_read_in_a_step(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(QED_NANO_CONFIG | {"tie_word_embeddings": False}))
+def test_an_untied_output_embedding_is_counted_but_only_one_is_read_in_a_step(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "config.json").write_text(
+        json.dumps(QED_NANO_CONFIG | {"tie_word_embeddings": False})
+    )
     untied = Shape.from_config(tmp_path / "config.json")
     assert untied.parameters == QED_NANO.parameters + 151936 * 2560
     assert untied.step_parameters == QED_NANO.step_parameters
@@ -135,11 +143,13 @@ def longest_of(n: int, median: float, sigma: float, cap: float) -> float:
 
 def shown(plan: estimate.Plan, scaffold: Bounded = RSA) -> str:
     on = place(plan.machine.gpu, plan.machine.kv)
-    return cli.run(plan.config, plan.count, ASSUMED, Subject("m", "QED-Nano", Card(), on), scaffold, 0.4)
+    return cli.run(
+        plan.config, plan.count, ASSUMED, Subject("m", "QED-Nano", Card(), on), scaffold, 0.4
+    )
 
 
-# Bytes of memory, the share for weights and cache, bytes/s, FLOP/s; bytes of a token in the cache; requests that
-# the server decodes together, as core/engines/dialects settle.
+# Bytes of memory, the share for weights and cache, bytes/s, FLOP/s; bytes of a token in the cache;
+# requests that the server decodes together, as core/engines/dialects settle.
 BY_HAND = [
     ("RTX 4090", "bf16", 25_757_220_864, 0.853, 1.008e12, 165.2e12, 147_456, 16),
     ("RTX 4090", "fp8", 25_757_220_864, 0.853, 1.008e12, 165.2e12, 73_728, 33),
@@ -172,7 +182,10 @@ def test_hours_of_02_agree_with_arithmetic_by_hand(
             arithmetic = requests * (weights + 4 * 36 * 4096 * context) / (peak * flops)
             assert arithmetic < step, "so bandwidth binds here"
             # 3,633,509,376 parameters in the layers
-            read = [p * (2 * 3_633_509_376 + 2 * 36 * 4096 * p) / (peak * flops) for p in (prompt, prompt + cap)]
+            read = [
+                p * (2 * 3_633_509_376 + 2 * 36 * 4096 * p) / (peak * flops)
+                for p in (prompt, prompt + cap)
+            ]
             work += generations * (written / requests * step + read[0] + cut * read[1])
             alone = (weights + context * kv_bytes) / (share * bandwidth)
             path += steps * slowest * (alone if share == 0.85 else step)
@@ -191,17 +204,25 @@ def test_hours_of_02_agree_with_arithmetic_by_hand(
     ("gpu", "kv", "carry", "count"),
     [("4090", "bf16", "full", 12), ("4090", "fp8", "answer", 30), ("H100", "fp8", "answer", 12)],
 )
-def test_a_simulated_schedule_lies_between_the_bounds(gpu: str, kv: str, carry: str, count: int) -> None:
+def test_a_simulated_schedule_lies_between_the_bounds(
+    gpu: str, kv: str, carry: str, count: int
+) -> None:
     plan = planned(gpu, kv, f"CARRY={carry}", count=count)
     config = RSA.constants(**vars(rsa(f"CARRY={carry}")))
-    shown = (plan.loads[1].prompt - ASSUMED.prompt) / config.K  # tokens of each candidate in a prompt
+    # tokens of each candidate in a prompt
+    shown = (plan.loads[1].prompt - ASSUMED.prompt) / config.K
     work = replace(makespan.Workload.of(config, plan.count, ASSUMED), answer=shown)
     found = makespan.simulate(work, plan.machine, 1, makespan.Schedule(limit=plan.machine.limit))
     assert plan.seconds[0] < found.seconds < plan.seconds[1]
 
 
 def gpu_file(folder: Path, **changes: Any) -> Path:
-    data = {"name": "mine", "memory_gib": 24, "bandwidth_gb_s": 1008, "bf16_tflops": 165.2} | changes
+    data = {
+        "name": "mine",
+        "memory_gib": 24,
+        "bandwidth_gb_s": 1008,
+        "bf16_tflops": 165.2,
+    } | changes
     path = folder / "gpu.json"
     path.write_text(json.dumps(data))
     return path
@@ -218,7 +239,11 @@ def gpu_file(folder: Path, **changes: Any) -> Path:
     ],
 )
 def test_the_bottleneck_is_named(
-    changes: dict[str, Any], overrides: list[str], words: str, tmp_path: Path, printed: Callable[..., str]
+    changes: dict[str, Any],
+    overrides: list[str],
+    words: str,
+    tmp_path: Path,
+    printed: Callable[..., str],
 ) -> None:
     out = printed("02_rsa_basic", *overrides, "--gpu-file", str(gpu_file(tmp_path, **changes)))
     assert line(out, "bottleneck").startswith(words)
@@ -235,7 +260,11 @@ def test_the_bottleneck_is_named(
     ],
 )
 def test_the_best_alternative_is_planned_with_its_gain(
-    kv: str, args: list[str], best: str, monkeypatch: pytest.MonkeyPatch, printed: Callable[..., str]
+    kv: str,
+    args: list[str],
+    best: str,
+    monkeypatch: pytest.MonkeyPatch,
+    printed: Callable[..., str],
 ) -> None:
     monkeypatch.setenv("KV", kv)
     name = "03_rsa_verify" if "VERIFY" in "".join(args) else "02_rsa_basic"
@@ -254,13 +283,40 @@ NO_SPEED = "not planned: no earlier results"
 @pytest.mark.parametrize(
     ("settings", "args", "words"),
     [
-        ({}, [], ["with QED-Nano on one RTX 4090, 30 problems (aime_2025)", "this machine has no NVIDIA GPU"]),
-        ({"MODEL": "mine"}, ["--gpu", "H100"], ["with mine@e3b0c44298fc on one H100", "2.21 B", "at most 4,096"]),
-        ({"MODEL": "mine", "ENGINE": "vllm"}, [], ["with mine@e3b0c44298fc on one RTX 4090", "vLLM honours seeds"]),
-        ({"MODEL": GGUF}, [], ["with model.gguf on this machine", "contexts of 2,048", "cap: 2,048", NO_SPEED]),
-        ({"MODEL": GGUF, "ENGINE": "llamacpp"}, ["PROBLEMS=sums"], ["20 problems (sums)", "3 MB, 3 layers", NO_SPEED]),
+        (
+            {},
+            [],
+            [
+                "with QED-Nano on one RTX 4090, 30 problems (aime_2025)",
+                "this machine has no NVIDIA GPU",
+            ],
+        ),
+        (
+            {"MODEL": "mine"},
+            ["--gpu", "H100"],
+            ["with mine@e3b0c44298fc on one H100", "2.21 B", "at most 4,096"],
+        ),
+        (
+            {"MODEL": "mine", "ENGINE": "vllm"},
+            [],
+            ["with mine@e3b0c44298fc on one RTX 4090", "vLLM honours seeds"],
+        ),
+        (
+            {"MODEL": GGUF},
+            [],
+            ["with model.gguf on this machine", "contexts of 2,048", "cap: 2,048", NO_SPEED],
+        ),
+        (
+            {"MODEL": GGUF, "ENGINE": "llamacpp"},
+            ["PROBLEMS=sums"],
+            ["20 problems (sums)", "3 MB, 3 layers", NO_SPEED],
+        ),
         ({"MODEL": "openai"}, [], [OPENAI, "time         not planned"]),
-        ({"MODEL": "qed-nano-vllm", "KV": "bf16"}, [], ["with QED-Nano on one RTX 4090", "tokens in bf16"]),
+        (
+            {"MODEL": "qed-nano-vllm", "KV": "bf16"},
+            [],
+            ["with QED-Nano on one RTX 4090", "tokens in bf16"],
+        ),
     ],
 )
 def test_the_model_that_a_run_would_take_is_planned(
@@ -283,7 +339,9 @@ def test_the_model_of_a_running_server_is_planned_without_its_speed(
 ) -> None:
     monkeypatch.setenv("BASE_URL", engine.base_url)
     out = printed("02_rsa_basic")
-    assert f"with {engine.model} at {engine.base_url}, 20 problems (sums)" in out and "GPU" not in out
+    assert (
+        f"with {engine.model} at {engine.base_url}, 20 problems (sums)" in out and "GPU" not in out
+    )
     assert line(out, "time").startswith("not planned")
 
 
@@ -301,11 +359,29 @@ def test_the_model_of_a_running_server_is_planned_without_its_speed(
     count=st.integers(1, 100),
 )
 def test_any_constants_are_planned_and_expected_is_never_above_at_most(
-    n: int, k: int, t: int, cap: int, forced: int, elicit: int, carry: str, mode: str | None, kv: str, count: int
+    n: int,
+    k: int,
+    t: int,
+    cap: int,
+    forced: int,
+    elicit: int,
+    carry: str,
+    mode: str | None,
+    kv: str,
+    count: int,
 ) -> None:
-    values = {"N": n, "K": min(n, k), "T": t, "MAX_TOKENS": cap, "ANSWER_TOKENS": forced, "CARRY": carry}
+    values = {
+        "N": n,
+        "K": min(n, k),
+        "T": t,
+        "MAX_TOKENS": cap,
+        "ANSWER_TOKENS": forced,
+        "CARRY": carry,
+    }
     values |= {"ELICIT": elicit}
-    overrides = [f"{name}={value}" for name, value in values.items()] + ([f"VERIFY_MODE={mode}"] if mode else [])
+    overrides = [f"{name}={value}" for name, value in values.items()] + (
+        [f"VERIFY_MODE={mode}"] if mode else []
+    )
     config: Any = rsa(*overrides, name="03_rsa_verify" if mode else "02_rsa_basic")
     scaffold: Bounded = RSA_VERIFIED if mode else RSA
     plan = estimate.Plan(config, count, ASSUMED, place(kv=kv), scaffold)
@@ -318,14 +394,18 @@ def test_any_constants_are_planned_and_expected_is_never_above_at_most(
 
 
 def test_each_solution_may_be_continued_if_answers_are_elicited() -> None:
-    plain, elicited = (loads(rsa("ANSWER_TOKENS=0", f"ELICIT={n}"), 2, ASSUMED, RSA) for n in (0, 1))
+    plain, elicited = (
+        loads(rsa("ANSWER_TOKENS=0", f"ELICIT={n}"), 2, ASSUMED, RSA) for n in (0, 1)
+    )
     for one, other in zip(plain, elicited, strict=True):
         assert other.prompts == pytest.approx(2 * one.prompts + one.tokens)
         assert other.tokens == one.tokens + ELICITED_TOKENS * one.count
     assert sums(elicited)[2] > 2 * sums(plain)[2] and sums(elicited)[3] > sums(plain)[3]
 
 
-def test_measured_lengths_replace_the_assumed_ones(results: Path, printed: Callable[..., str]) -> None:
+def test_measured_lengths_replace_the_assumed_ones(
+    results: Path, printed: Callable[..., str]
+) -> None:
     small = ("LIMIT=2", "N=4", "K=2", "T=2", "MAX_TOKENS=300")
     status, _, err = run("02_rsa_basic", *small)
     assert status == 0, err
@@ -348,13 +428,20 @@ def test_measured_lengths_replace_the_assumed_ones(results: Path, printed: Calla
     assert "4% of them truncated at 300). Assumed: verifications. " in out
     (results / "big.json").write_text(json.dumps(document | {"experiment": "big"}))
     for words, file in ([], path.name), (["OUT=big"], "big.json"), (["OUT=new"], path.name):
-        assert f"measured: {file} " in line(printed("02_rsa_basic", "--gpu", "RTX 4090", *words), "lengths")
+        assert f"measured: {file} " in line(
+            printed("02_rsa_basic", "--gpu", "RTX 4090", *words), "lengths"
+        )
 
 
-@given(whole=JSON, place=st.sampled_from(["schema", "model", "config", "engine", "problems", "steps", "members"]))
+@given(
+    whole=JSON,
+    place=st.sampled_from(["schema", "model", "config", "engine", "problems", "steps", "members"]),
+)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_a_damaged_results_file_is_skipped(whole: Any, place: str, tmp_path: Path) -> None:
-    document = documents.document([documents.problem("p", [documents.step(0, [documents.member(9)] * FEWEST)])])
+    document = documents.document(
+        [documents.problem("p", [documents.step(0, [documents.member(9)] * FEWEST)])]
+    )
     (tmp_path / "x.json").write_text(json.dumps(document))
     assert measured(tmp_path, "m") is not None
     if place == "steps":
@@ -383,15 +470,22 @@ def test_gpus_are_known_by_what_people_and_drivers_call_them() -> None:
     ("says", "words"),
     [
         ("NVIDIA H100 80GB HBM3, 81559", "one H100"),
-        ("NVIDIA GeForce RTX 4090, 12000", "11.7 GiB"),  # a part of a card: the driver's word counts
+        # a part of a card: the driver's word counts
+        ("NVIDIA GeForce RTX 4090, 12000", "11.7 GiB"),
         ("NVIDIA GeForce RTX 4090, [N/A]\nNVIDIA GeForce RTX 4090, [N/A]", "24.0 GiB"),
     ],
 )
 def test_nvidia_smi_names_the_gpu_of_this_machine(
-    says: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: Callable[..., str]
+    says: str,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    printed: Callable[..., str],
 ) -> None:
     stand_in = tmp_path / "nvidia-smi"
-    stand_in.write_text(f"#!/bin/sh\ncase $1 in --query-gpu=name,memory.total) echo '{says}' ;; *) exit 9 ;; esac\n")
+    stand_in.write_text(
+        f"#!/bin/sh\ncase $1 in --query-gpu=name,memory.total) echo '{says}' ;; *) exit 9 ;; esac\n"
+    )
     stand_in.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     out = printed("02_rsa_basic")
@@ -403,10 +497,21 @@ def test_nvidia_smi_names_the_gpu_of_this_machine(
     assert gpus.detect() is None
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=50,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(whole=JSON, data=st.data())
-def test_any_gpu_file_gives_a_plan_or_a_users_error(whole: Any, data: st.DataObject, tmp_path: Path) -> None:
-    fields = {"name": "x", "memory_gib": 24, "bandwidth_gb_s": 1008, "bf16_tflops": 165.2, "fp8": True}
+def test_any_gpu_file_gives_a_plan_or_a_users_error(
+    whole: Any, data: st.DataObject, tmp_path: Path
+) -> None:
+    fields = {
+        "name": "x",
+        "memory_gib": 24,
+        "bandwidth_gb_s": 1008,
+        "bf16_tflops": 165.2,
+        "fp8": True,
+    }
     changed = data.draw(st.sampled_from([*fields]))
     near = fields | {changed: data.draw(JSON | st.floats(0, 1e7))}
     for content in (whole, near):
@@ -456,7 +561,9 @@ def test_a_model_that_does_not_fit_is_refused_and_long_requests_are_noted(
 ) -> None:
     with pytest.raises(SystemExit, match="2"):
         printed("02_rsa_basic", "--gpu-file", str(gpu_file(tmp_path, memory_gib=8)))
-    out = printed("02_rsa_basic", "CARRY=full", "--gpu-file", str(gpu_file(tmp_path, memory_gib=12)))
+    out = printed(
+        "02_rsa_basic", "CARRY=full", "--gpu-file", str(gpu_file(tmp_path, memory_gib=12))
+    )
     assert "but the server takes at most" in out
 
 
@@ -484,7 +591,10 @@ def test_a_sweep_is_planned_as_the_runs_that_send_requests(
     out = printed("02_rsa_basic", "N=2,8", "K=2,4", "T=1,2", *words)
     assert f"{30 * (2 + 8 + 8) * 3:,}." in out and "6, 3 of them from the first steps" in out
     assert "K=4 is larger than N=2" in out
-    each = [planned("H100", "fp8", f"N={n}", f"K={k}", "T=2").seconds for n, k in ((2, 2), (8, 2), (8, 4))]
+    each = [
+        planned("H100", "fp8", f"N={n}", f"K={k}", "T=2").seconds
+        for n, k in ((2, 2), (8, 2), (8, 4))
+    ]
     assert hours([sum(ends) for ends in zip(*each, strict=True)]) in out
     many = ",".join(map(str, range(8, 1025)))
     with pytest.raises(SystemExit, match="2"):

@@ -1,4 +1,5 @@
-"""Problem sets: bundled, from the hub (checked against the key), or a user's own file with clear errors."""
+"""Problem sets: bundled, from the hub (checked against the key), or a user's own file with clear
+errors."""
 
 import json
 from collections import Counter
@@ -40,21 +41,38 @@ HASHES = {
 
 
 @pytest.mark.parametrize("name", SUMS)
-def test_bundled_sets_are_what_their_script_makes_right_and_held_out_or_to_train_on(name: str) -> None:
+def test_bundled_sets_are_what_their_script_makes_right_and_held_out_or_to_train_on(
+    name: str,
+) -> None:
     loaded = sets.load(name)
     is_proof = name in make_sums.PROOFS
     makers = (make_sums.rows, make_sums.BUNDLED), (make_sums.proof_rows, make_sums.PROOFS)
     star = make_sums.star_rows, make_sums.STAR
     (rows,) = (make(name, *drawn[name]) for make, drawn in (*makers, star) if name in drawn)
-    assert loaded.problems == check([("row", row) for row in rows], name) and loaded.asks_for_proofs is is_proof
-    assert (loaded.sha256, loaded.version, loaded.licence) == (HASHES[name], sets.BUNDLED_VERSION, "MIT")
+    assert (
+        loaded.problems == check([("row", row) for row in rows], name)
+        and loaded.asks_for_proofs is is_proof
+    )
+    assert (loaded.sha256, loaded.version, loaded.licence) == (
+        HASHES[name],
+        sets.BUNDLED_VERSION,
+        "MIT",
+    )
     assert loaded.first(3).licence == "MIT" and loaded.first(3).version == sets.BUNDLED_VERSION
     for problem in loaded.problems:
         text = problem.statement.split(" when ")[1].split(" is divided by 1000")[0]
         terms = [sums.Term(*map(int, product.split("*"))) for product in text.split(" + ")]
-        assert sums.is_held_out(terms) is sums.is_held_out(terms[::-1]) is (name not in make_sums.TO_TRAIN_ON)
+        assert (
+            sums.is_held_out(terms)
+            is sums.is_held_out(terms[::-1])
+            is (name not in make_sums.TO_TRAIN_ON)
+        )
         remainder = str(sum(a * b for a, b in terms) % 1000)
-        assert problem.statement.endswith(f" is {remainder}.") if is_proof else problem.answer == remainder
+        assert (
+            problem.statement.endswith(f" is {remainder}.")
+            if is_proof
+            else problem.answer == remainder
+        )
         assert all(2 <= a <= 9 and 12 <= b <= 99 and a * b >= 100 for a, b in terms)
 
 
@@ -69,7 +87,11 @@ def test_a_file_of_ones_own_in_json_or_jsonl(tmp_path: Path) -> None:
     loaded = sets.load(write(tmp_path / "mine.json", rows))
     for name in ("mine.jsonl", "lines.json"):  # JSON lines, whatever the name
         lines = sets.load(write(tmp_path / name, "\n".join(map(json.dumps, rows)) + "\n\n"))
-        assert loaded.problems == lines.problems and loaded.name == "mine" and loaded.sha256 == lines.sha256
+        assert (
+            loaded.problems == lines.problems
+            and loaded.name == "mine"
+            and loaded.sha256 == lines.sha256
+        )
     (tmp_path / "bom.json").write_text(json.dumps(rows), encoding="utf-8-sig")
     assert sets.load(str(tmp_path / "bom.json")).problems == loaded.problems
     assert loaded.problems[0] == Problem("a", "1+1?", "2", "math")
@@ -80,7 +102,11 @@ def test_a_file_of_ones_own_in_json_or_jsonl(tmp_path: Path) -> None:
         ("1024", "math"),
         ("0.5", "math"),
     ]
-    assert len(loaded.first(2).problems) == 2 and loaded.first(2).name == "mine[:2]" and loaded.first(0) == loaded
+    assert (
+        len(loaded.first(2).problems) == 2
+        and loaded.first(2).name == "mine[:2]"
+        and loaded.first(0) == loaded
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,17 +117,28 @@ def test_a_file_of_ones_own_in_json_or_jsonl(tmp_path: Path) -> None:
         ([{"answer": 2}, {"answer": r"\frac12"}, {"answer": 7}], ["math"] * 3),
         ([{"answer": 2}, {"answer": -1}], ["math"] * 2),
         ([{"answer": 2}, {"answer": 0.5}], ["math"] * 2),
-        ([{"answer": 2, "answer_type": "integer"}, {"answer": r"\pi"}, {"answer": 3}], ["integer", "math", "math"]),
+        (
+            [{"answer": 2, "answer_type": "integer"}, {"answer": r"\pi"}, {"answer": 3}],
+            ["integer", "math", "math"],
+        ),
         ([{"answer": 2, "answer_type": "math"}, {"answer": 3}], ["math"] * 2),
         ([{"answer": 2, "answer_type": "integer"}, {"answer": 3}], ["integer"] * 2),
-        ([{"answer": 2, "answer_type": "Numerical"}, {"answer": 3, "answer_type": None}], ["integer"] * 2),
         (
-            [{"answer": r"\pi", "answer_type": "Expression"}, {"answer": 3, "answer_type": "Integer"}],
+            [{"answer": 2, "answer_type": "Numerical"}, {"answer": 3, "answer_type": None}],
+            ["integer"] * 2,
+        ),
+        (
+            [
+                {"answer": r"\pi", "answer_type": "Expression"},
+                {"answer": 3, "answer_type": "Integer"},
+            ],
             ["math", "integer"],
         ),
     ],
 )
-def test_the_set_chooses_how_its_answers_are_judged(rows: list[dict[str, Any]], types: list[str]) -> None:
+def test_the_set_chooses_how_its_answers_are_judged(
+    rows: list[dict[str, Any]], types: list[str]
+) -> None:
     found = check([(f"row {n}", {"problem": "x?", **row}) for n, row in enumerate(rows)], "a file")
     assert [problem.answer_type for problem in found] == types
 
@@ -159,7 +196,10 @@ def test_a_local_copy_of_aime_2025_agrees_with_the_key() -> None:
     ("row", "proof"),
     [
         ({"answer_type": "proof"}, {}),
-        ({"answer_type": "proof", "answer": "a", "solution": " s "}, {"answer": "a", "solution": "s"}),
+        (
+            {"answer_type": "proof", "answer": "a", "solution": " s "},
+            {"answer": "a", "solution": "s"},
+        ),
         ({"Grading guidelines": "g", "Short Answer": "  "}, {"guidelines": "g"}),
         ({"grading_guidelines": "g", "answer": 7}, {"guidelines": "g", "answer": "7"}),
         (
@@ -170,7 +210,10 @@ def test_a_local_copy_of_aime_2025_agrees_with_the_key() -> None:
             {"grading_scheme": [{"title": "begin", "points": 2}, {"title": "end", "points": 5}]},
             {"grading_scheme": "title: begin; points: 2\ntitle: end; points: 5"},
         ),
-        ({"marking_scheme": "m", "reference_solution": "r"}, {"grading_scheme": "m", "solution": "r"}),
+        (
+            {"marking_scheme": "m", "reference_solution": "r"},
+            {"grading_scheme": "m", "solution": "r"},
+        ),
     ],
 )
 def test_a_problem_asks_for_a_proof_that_says_so_or_what_one_earns(
@@ -184,8 +227,13 @@ def test_a_missing_answer_is_refused_unless_the_grader_needs_none(tmp_path: Path
     path = write(tmp_path / "open.json", [{"problem": "Prove it.", "solution": "so"}])
     with pytest.raises(UserError, match="problem 1 "):
         sets.load(path)
-    assert sets.load(path, wanted=PROOFS).asks_for_proofs and not sets.load(path, wanted=EITHER).asks_for_proofs
-    mixed = write(tmp_path / "mixed.json", [{"problem": "1+1?", "answer": 2}, {"problem": "Prove it."}])
+    assert (
+        sets.load(path, wanted=PROOFS).asks_for_proofs
+        and not sets.load(path, wanted=EITHER).asks_for_proofs
+    )
+    mixed = write(
+        tmp_path / "mixed.json", [{"problem": "1+1?", "answer": 2}, {"problem": "Prove it."}]
+    )
     assert [problem.answer for problem in sets.load(mixed, wanted=EITHER).problems] == ["2", None]
 
 
@@ -202,9 +250,16 @@ def test_what_proofs_are_graded_by_is_in_the_hash_of_their_set(tmp_path: Path) -
 
 
 @pytest.mark.skipif(not IMO.exists(), reason="no local copy of IMO-ProofBench beside this checkout")
-def test_a_local_copy_of_imo_proofbench_is_version_2(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_local_copy_of_imo_proofbench_is_version_2(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(sets, "COPIES", tmp_path)
     (tmp_path / "imo_proofbench.csv").write_bytes(IMO.read_bytes())
     loaded = sets.load("imo_proofbench")
-    assert loaded.version == "v2" and Counter(p.split for p in loaded.problems) == {"Basic": 30, "Advanced": 30}
-    assert all(p.is_proof and p.solution and p.guidelines and not p.grading_scheme for p in loaded.problems)
+    assert loaded.version == "v2" and Counter(p.split for p in loaded.problems) == {
+        "Basic": 30,
+        "Advanced": 30,
+    }
+    assert all(
+        p.is_proof and p.solution and p.guidelines and not p.grading_scheme for p in loaded.problems
+    )

@@ -1,8 +1,10 @@
-"""Start real engines on a CPU: vLLM and SGLang by the project's launcher, and transformers serve as an unknown server.
+"""Start real engines on a CPU: vLLM and SGLang by the project's launcher, and transformers serve as
+an unknown server.
 
-Only `bash scripts/test.sh engines` runs these tests. It installs the engines in .venv-vllm-cpu and .venv-sglang-cpu.
-They serve the embedded model (labs/training/to_hf.py), whose right answers come from llama.cpp in the tests' process.
-For the CPU, this file adds a stand-in for nvidia-smi, flags after the launcher's own, and settings."""
+Only `bash scripts/test.sh engines` runs these tests. It installs the engines in .venv-vllm-cpu and
+.venv-sglang-cpu. They serve the embedded model (labs/training/to_hf.py), whose right answers come
+from llama.cpp in the tests' process. For the CPU, this file adds a stand-in for nvidia-smi, flags
+after the launcher's own, and settings."""
 
 import asyncio
 import signal
@@ -32,8 +34,8 @@ from tests.helpers.runs import load
 VENV = ROOT / ".venv-vllm-cpu" / "bin"
 START_SECONDS = 900  # a busy machine reads 3 GB of Python first
 RUNNING = 16
-# After the launcher's flags: float32, so that greedy decoding equals llama.cpp's; no compiling, which takes minutes;
-# and whole prompts, because 0.32 crashes on a CPU if it splits one.
+# After the launcher's flags: float32, so that greedy decoding equals llama.cpp's; no compiling,
+# which takes minutes; and whole prompts, because 0.32 crashes on a CPU if it splits one.
 FLAGS = "--dtype float32 --enforce-eager --max-num-batched-tokens 16384"
 SETTINGS = {
     "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
@@ -48,10 +50,12 @@ exec {VENV}/python "$@"
 """
 SGLANG_SETTINGS = {"SGLANG_USE_CPU_ENGINE": "1", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 SGLANG_VENV = ROOT / ".venv-sglang-cpu" / "bin"
-# For SGLang: kernels of plain torch, one batch at a time, and a cache of so many tokens in the machine's memory.
+# For SGLang: kernels of plain torch, one batch at a time, and a cache of so many tokens in the
+# machine's memory.
 SGLANG_FLAGS = (
-    "--device cpu --attention-backend torch_native --sampling-backend pytorch --dtype float32 --disable-cuda-graph "
-    "--disable-overlap-schedule --skip-server-warmup --max-total-tokens 30000 --mem-fraction-static 0.3"
+    "--device cpu --attention-backend torch_native --sampling-backend pytorch --dtype float32 "
+    "--disable-cuda-graph --disable-overlap-schedule --skip-server-warmup --max-total-tokens "
+    "30000 --mem-fraction-static 0.3"
 )
 SGLANG_PYTHON = f"""export PYTHONPATH={ROOT}/tests/real/standins:$PYTHONPATH
 [ "$1" = -m ] && exec nice -n 10 {SGLANG_VENV}/python "$@" {SGLANG_FLAGS}
@@ -87,11 +91,14 @@ def launching(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 def launching_sglang(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     if not (SGLANG_VENV / "python").exists():
         pytest.fail("SGLang is not installed: bash scripts/test.sh engines")
-    return launched("sglang", SGLANG_PYTHON, folder, tmp_path_factory.mktemp("bin")) | SGLANG_SETTINGS
+    return (
+        launched("sglang", SGLANG_PYTHON, folder, tmp_path_factory.mktemp("bin")) | SGLANG_SETTINGS
+    )
 
 
 def launched(engine: str, python: str, model: Path, place: Path) -> dict[str, str]:
-    """Return the environment of a machine with a stand-in for its GPU. `python`: the shell text of an interpreter."""
+    """Return the environment of a machine with a stand-in for its GPU. `python`: the shell text of
+    an interpreter."""
     return {
         "PATH": stand_in(place, nvidia_smi=GPU, **{f"{engine}_python": python}),
         "ENGINE": engine,
@@ -114,7 +121,9 @@ def within(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 
 @contextmanager
-def serving(name: str, port: int, env: dict[str, str], place: Path, *flags: str) -> Iterator[Server]:
+def serving(
+    name: str, port: int, env: dict[str, str], place: Path, *flags: str
+) -> Iterator[Server]:
     """Start an engine like `bash scripts/start_server.sh`."""
     address = f"http://127.0.0.1:{port}/v1"
     with open(place / "log", "w") as log:
@@ -139,7 +148,8 @@ def serving(name: str, port: int, env: dict[str, str], place: Path, *flags: str)
         finally:
             started.send_signal(signal.SIGINT)
             started.communicate(timeout=120)
-    assert started.returncode == 0 and f'File "{ROOT}/core' not in (place / "log").read_text()  # engines have their own
+    # engines have their own
+    assert started.returncode == 0 and f'File "{ROOT}/core' not in (place / "log").read_text()
     assert probe(address, "x") is None
 
 
@@ -151,9 +161,13 @@ def vllm(launching: dict[str, str], tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture(scope="session")
-def sglang(launching_sglang: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def sglang(
+    launching_sglang: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
     place = tmp_path_factory.mktemp("sglang")
-    with serving("SGLang", 29855, launching_sglang, place, "--max-running-requests", str(RUNNING)) as found:
+    with serving(
+        "SGLang", 29855, launching_sglang, place, "--max-running-requests", str(RUNNING)
+    ) as found:
         yield found
 
 
@@ -162,7 +176,10 @@ def unknown(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """Start transformers serve, which reports nothing about itself."""
     place = tmp_path_factory.mktemp("transformers")
     (place / "cache").mkdir()  # needed to list models
-    serve = f"nice -n 10 {VENV}/transformers serve {folder.name} --device cpu --dtype float32 --port 29852"
+    serve = (
+        f"nice -n 10 {VENV}/transformers serve {folder.name} --device cpu --dtype float32 --port "
+        "29852"
+    )
     settings = {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(place / "cache"), "OMP_NUM_THREADS": "1"}
     args = ["bash", "-c", f"cd {folder.parent} && exec {serve}"]
     with process.running("transformers", args, 29852, place / "log", settings) as started:
@@ -184,7 +201,12 @@ def ask(server: Server, folder: Path, requests: Sequence[Asked]) -> list[Complet
 
 def run(experiment: str, folder: Path, server: Server, *overrides: str) -> dict[str, Any]:
     """Run an experiment on `server` and return its results."""
-    env = {"BASE_URL": server.base_url, "MODEL": server.model, "RESULTS_DIR": str(folder), "PROBLEMS": "sums"}
+    env = {
+        "BASE_URL": server.base_url,
+        "MODEL": server.model,
+        "RESULTS_DIR": str(folder),
+        "PROBLEMS": "sums",
+    }
     done = python(f"experiments/{experiment}.py", *overrides, **env)
     out, err = done.communicate(timeout=900)
     assert done.returncode == 0 and "Traceback" not in out + err, err
@@ -192,4 +214,6 @@ def run(experiment: str, folder: Path, server: Server, *overrides: str) -> dict[
 
 
 def members(document: dict[str, Any]) -> list[dict[str, Any]]:
-    return [m for problem in document["problems"] for step in problem["steps"] for m in step["members"]]
+    return [
+        m for problem in document["problems"] for step in problem["steps"] for m in step["members"]
+    ]

@@ -23,7 +23,9 @@ def test_greedy_answers_are_llama_cpps(on_gpu: Server, engine: Server, tmp_path:
     requests = [(prompts.solve(problem), 1, greedy) for problem in SUMS[:12]]
     requests += [(prompts.aggregate(SUMS[0], ["\\boxed{1}", "\\boxed{2}"]), 1, greedy)]
     there, here = ask(on_gpu, tmp_path, requests), ask(engine, tmp_path, requests)
-    equal = sum((a.thinking, a.answer) == (b.thinking, b.answer) for a, b in zip(there, here, strict=True))
+    equal = sum(
+        (a.thinking, a.answer) == (b.thinking, b.answer) for a, b in zip(there, here, strict=True)
+    )
     FIGURES.append(f"{on_gpu.kind}, greedy: {equal} of {len(requests)} completions are llama.cpp's")
     assert equal == len(requests)
     assert [c.prompt_tokens for c in there] == [c.prompt_tokens for c in here]
@@ -41,5 +43,7 @@ def test_answers_are_forced_as_on_llama_cpp(on_gpu: Server, engine: Server, tmp_
         for results in (there, here)
     )
     forced = sum(unforced is not None for _, unforced, _ in theirs)
-    FIGURES.append(f"{on_gpu.kind}, 01 with forcing: {forced} of {len(theirs)} forced, all as on llama.cpp")
+    FIGURES.append(
+        f"{on_gpu.kind}, 01 with forcing: {forced} of {len(theirs)} forced, all as on llama.cpp"
+    )
     assert theirs == ours and forced > 6

@@ -1,4 +1,5 @@
-"""Test transformers serve, an unknown server: it gives no logprobs, and begins a new turn instead of continuing one."""
+"""Test transformers serve, an unknown server: it gives no logprobs, and begins a new turn instead
+of continuing one."""
 
 from pathlib import Path
 
@@ -17,7 +18,9 @@ def test_forcing_is_left_and_counted(unknown: Server, tmp_path: Path) -> None:
     assert unknown.kind == "other"
     document = run("01_baseline", tmp_path, unknown, *SMALL, "MAX_TOKENS=24", "ANSWER_TOKENS=24")
     truncated = [m for m in members(document) if m["finish_reason"] == "length"]
-    assert len(truncated) == 6 and all(m["not_forced"] == NEW_TURN and "unforced" not in m for m in truncated)
+    assert len(truncated) == 6 and all(
+        m["not_forced"] == NEW_TURN and "unforced" not in m for m in truncated
+    )
     assert all(m["answer"] is None for m in truncated), "no answer combines a box with another turn"
     assert document["metrics"]["not_forced"] == {NEW_TURN: 6}
     assert any(warning.startswith("6 ") for warning in document["warnings"])
@@ -26,7 +29,11 @@ def test_forcing_is_left_and_counted(unknown: Server, tmp_path: Path) -> None:
 
 def test_rsa_runs_and_a_second_run_asks_nothing(unknown: Server, tmp_path: Path) -> None:
     rsa = run("02_rsa_basic", tmp_path, unknown, *SMALL, "K=2", "T=1", "MAX_TOKENS=300")
-    assert rsa["complete"] and all(m["answer"] for m in members(rsa)) and "not_forced" not in rsa["metrics"]
+    assert (
+        rsa["complete"]
+        and all(m["answer"] for m in members(rsa))
+        and "not_forced" not in rsa["metrics"]
+    )
     assert len({m["seed"] for m in members(rsa)}) == 12
     lines = journal_lines(tmp_path, "02_rsa_basic")
     again = run("02_rsa_basic", tmp_path, unknown, *SMALL, "K=2", "T=1", "MAX_TOKENS=300")
@@ -35,7 +42,9 @@ def test_rsa_runs_and_a_second_run_asks_nothing(unknown: Server, tmp_path: Path)
     FIGURES.append(f"transformers serve, 02: mean accuracy by step {steps}")
 
 
-def test_verdicts_are_read_and_missing_probabilities_stay_missing(unknown: Server, tmp_path: Path) -> None:
+def test_verdicts_are_read_and_missing_probabilities_stay_missing(
+    unknown: Server, tmp_path: Path
+) -> None:
     small = (*SMALL, "K=2", "T=1", "MAX_TOKENS=300")
     verdicts = run("03_rsa_verify", tmp_path / "verdict", unknown, *small, "VERIFY_TOKENS=300")
     checked = verdicts["metrics"]["verification"]

@@ -1,4 +1,5 @@
-"""Test vLLM's CPU build under the project's launcher, and compare it with llama.cpp on the same weights."""
+"""Test vLLM's CPU build under the project's launcher, and compare it with llama.cpp on the same
+weights."""
 
 import json
 import time
@@ -24,16 +25,23 @@ pytestmark = pytest.mark.engines
 
 
 def test_it_is_recognised(vllm: Server) -> None:
-    assert vllm.kind == "vllm" and vllm.context == 2048 and vllm.model.startswith("tiny-qwen3-thinking@")
+    assert (
+        vllm.kind == "vllm"
+        and vllm.context == 2048
+        and vllm.model.startswith("tiny-qwen3-thinking@")
+    )
     assert vllm.version == "0.32.0"
-    # 1 GiB of float32 keys and values of 3 layers of 2 heads of 32: 699,050 tokens, for 341 requests.
+    # 1 GiB of float32 keys and values of 3 layers of 2 heads of 32: 699,050 tokens, for 341
+    # requests.
     assert vllm.limit == 2 + MOST_RUNNING < 2 + 2**30 // (2 * 3 * 2 * 32 * 4) // 2048
 
 
 def test_text_becomes_the_same_tokens(vllm: Server, engine: Server) -> None:
     thought = "<think>\n7*43 = 301\n</think>\n\n\\boxed{1}"
     for text in (prompts.solve(SUMS[0])[0]["content"], thought, "é 𝔸\t\r\n "):
-        ours = post(engine, "/tokenize", {"content": text, "add_special": False, "parse_special": True})["tokens"]
+        ours = post(
+            engine, "/tokenize", {"content": text, "add_special": False, "parse_special": True}
+        )["tokens"]
         body = {"model": vllm.model, "prompt": text, "add_special_tokens": False}
         assert post(vllm, "/tokenize", body)["tokens"] == ours
 
@@ -42,7 +50,9 @@ def test_equal_seeds_give_equal_completions(vllm: Server, tmp_path: Path) -> Non
     requests = [(prompts.solve(SUMS[0]), seed, Sampling(max_tokens=300)) for seed in range(12)]
     first = ask(vllm, tmp_path / "a", requests)
     again = ask(vllm, tmp_path / "b", requests)
-    equal = sum((a.thinking, a.answer) == (b.thinking, b.answer) for a, b in zip(first, again, strict=True))
+    equal = sum(
+        (a.thinking, a.answer) == (b.thinking, b.answer) for a, b in zip(first, again, strict=True)
+    )
     FIGURES.append(f"vLLM, T=0.7: {equal} of {len(requests)} pairs with equal seeds are equal")
     # This model writes few variants of one problem: 3 in 12 samples.
     assert equal == len(requests) and len({c.thinking + c.answer for c in first}) > 1
@@ -53,27 +63,41 @@ def test_p_true_is_llama_cpps(vllm: Server, engine: Server, tmp_path: Path) -> N
     found: dict[str, list[float]] = {}
     for temperature in (0.7, 1.0):
         opened = Sampling(temperature, max_tokens=1, opening=prompts.VERDICT, top_logprobs=20)
-        solutions = [ask(engine, tmp_path, [(prompts.solve(p), 3, Sampling())])[0].answer for p in SUMS[:8]]
+        solutions = [
+            ask(engine, tmp_path, [(prompts.solve(p), 3, Sampling())])[0].answer for p in SUMS[:8]
+        ]
         requests = [
-            (prompts.verify(problem, text), 1, opened) for problem, text in zip(SUMS[:8], solutions, strict=True)
+            (prompts.verify(problem, text), 1, opened)
+            for problem, text in zip(SUMS[:8], solutions, strict=True)
         ]
         for server in (vllm, engine):
             given = [p_true(reply.logprobs) for reply in ask(server, tmp_path, requests)]
-            found[f"{server.kind} T={temperature}"] = [score for score in given if score is not None]
+            found[f"{server.kind} T={temperature}"] = [
+                score for score in given if score is not None
+            ]
     for name, scores in found.items():
         FIGURES.append(f"P(True), {name}: {' '.join(f'{score:.4f}' for score in scores)}")
     reference = found["llama.cpp T=0.7"]
-    assert len(reference) == 8 and any(0.02 < score < 0.98 for score in reference), "some are not extreme"
+    assert len(reference) == 8 and any(0.02 < score < 0.98 for score in reference), (
+        "some are not extreme"
+    )
     for scores in found.values():
         assert scores == pytest.approx(reference, abs=2e-3)
 
 
 @pytest.mark.parametrize(
-    "thinking", ["\n7*43 = 301", "<think>\n7*43 = 301", "7*43 </think> = 301\n\n", "<think>", "\n\n"]
+    "thinking",
+    ["\n7*43 = 301", "<think>\n7*43 = 301", "7*43 </think> = 301\n\n", "<think>", "\n\n"],
 )
-def test_thinking_that_a_template_would_change_is_forced_too(vllm: Server, tmp_path: Path, thinking: str) -> None:
+def test_thinking_that_a_template_would_change_is_forced_too(
+    vllm: Server, tmp_path: Path, thinking: str
+) -> None:
     """A status of 400 from vLLM once lost the forced answer silently."""
-    message = {"role": "assistant", "content": None, "reasoning": f"so{thinking}" if not thinking.strip() else thinking}
+    message = {
+        "role": "assistant",
+        "content": None,
+        "reasoning": f"so{thinking}" if not thinking.strip() else thinking,
+    }
     choice = {"index": 0, "finish_reason": "length", "message": message}
     usage = {"prompt_tokens": 30, "completion_tokens": 2010}  # only the end of the thinking fits
     proxy = Proxy(vllm.base_url)
@@ -91,7 +115,10 @@ def test_thinking_that_a_template_would_change_is_forced_too(vllm: Server, tmp_p
 def test_rsa_and_self_verification_run(vllm: Server, tmp_path: Path) -> None:
     small = ("LIMIT=3", "N=4", "K=2", "T=2", "MAX_TOKENS=300", "ANSWER_TOKENS=24")
     rsa = run("02_rsa_basic", tmp_path, vllm, *small)
-    assert rsa["complete"] and (rsa["engine"]["kind"], rsa["engine"]["version"]) == ("vllm", "0.32.0")
+    assert rsa["complete"] and (rsa["engine"]["kind"], rsa["engine"]["version"]) == (
+        "vllm",
+        "0.32.0",
+    )
     verdicts = run("03_rsa_verify", tmp_path / "verdict", vllm, *small, "VERIFY_TOKENS=300")
     p_trues = run("03_rsa_verify", tmp_path / "p_true", vllm, *small, "VERIFY_MODE=p_true")
     for name, document in (("02", rsa), ("03 verdict", verdicts), ("03 p_true", p_trues)):
@@ -116,7 +143,9 @@ def test_a_killed_run_ends_its_vllm_and_resumes(launching: dict[str, str], tmp_p
     process.kill()
     process.wait()
     kept = {json.loads(line)["key"]: line for line in journal_lines(tmp_path, "02_rsa_basic")[:12]}
-    assert eventually(lambda: not probe("http://127.0.0.1:29853/v1", "x")), "vLLM ends with the run that started it"
+    assert eventually(lambda: not probe("http://127.0.0.1:29853/v1", "x")), (
+        "vLLM ends with the run that started it"
+    )
 
     again = python("experiments/02_rsa_basic.py", *constants, **env)
     _, err = again.communicate(timeout=900)
@@ -124,7 +153,12 @@ def test_a_killed_run_ends_its_vllm_and_resumes(launching: dict[str, str], tmp_p
     assert again.returncode == 0 and document["engine"]["why"] == "ENGINE=vllm is set", err
     lines = journal_lines(tmp_path, "02_rsa_basic")
     keys = [json.loads(line)["key"] for line in lines]
-    assert document["complete"] and len(keys) == len(set(keys)) == 4 * 4 * 3, "no request was sent twice"
+    assert document["complete"] and len(keys) == len(set(keys)) == 4 * 4 * 3, (
+        "no request was sent twice"
+    )
     assert kept.items() <= dict(zip(keys, lines, strict=True)).items()
     assert kept.keys() <= {m["key"] for m in members(document)}
-    FIGURES.append(f"vLLM, 02 killed after {len(kept)} of {len(keys)} completions and resumed: none asked twice")
+    FIGURES.append(
+        f"vLLM, 02 killed after {len(kept)} of {len(keys)} completions and resumed: none asked "
+        "twice"
+    )

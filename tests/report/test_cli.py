@@ -39,7 +39,11 @@ def folder(results: Path) -> Path:
     ],
 )
 def test_a_wrong_command_is_refused_in_one_line(
-    folder: Path, capsys: pytest.CaptureFixture[str], content: str | None, argv: list[str], named: str
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    content: str | None,
+    argv: list[str],
+    named: str,
 ) -> None:
     path = folder / "02_rsa_basic.json"
     if content is None:
@@ -51,7 +55,12 @@ def test_a_wrong_command_is_refused_in_one_line(
 
 @pytest.mark.parametrize(
     ("reached", "ns"),
-    [([3, 2, 1, 3], ["4", "3", "2"]), ([2, 2, 1, 0], ["3", "2"]), ([1, 1, 0, 0], ["2"]), ([3, 0, 3, 3], ["3"] * 3)],
+    [
+        ([3, 2, 1, 3], ["4", "3", "2"]),
+        ([2, 2, 1, 0], ["3", "2"]),
+        ([1, 1, 0, 0], ["2"]),
+        ([3, 0, 3, 3], ["3"] * 3),
+    ],
 )
 def test_a_partial_run_says_over_how_many_problems(
     results: Path, capsys: pytest.CaptureFixture[str], reached: list[int], ns: list[str]
@@ -61,23 +70,37 @@ def test_a_partial_run_says_over_how_many_problems(
     text = capsys.readouterr().out
     lines = [line.split() for line in text.splitlines()]
     at = next(number for number, words in enumerate(lines) if words[:1] == ["t"])
-    assert lines[at][:3] == ["t", "n", "mean"] and [line[1] for line in lines[at + 2 :][: len(ns)]] == ns
+    assert (
+        lines[at][:3] == ["t", "n", "mean"]
+        and [line[1] for line in lines[at + 2 :][: len(ns)]] == ns
+    )
     assert ("pass@4" in text) == (len(ns) == 1) == (text.count(f"  n={ns[0]}\n") == 4)
-    run, words = Results(results / "02_rsa_basic.partial.json"), f"n={ns[0]}" + f" to {ns[-1]}" * (ns[-1] != ns[0])
+    run, words = (
+        Results(results / "02_rsa_basic.partial.json"),
+        f"n={ns[0]}" + f" to {ns[-1]}" * (ns[-1] != ns[0]),
+    )
     plot.plot(run.document, results / "accuracy.svg")
     plot.frontier([run.document] * 2, results / "frontier.svg")
     assert words in (results / "accuracy.svg").read_text()
     assert f">02_rsa_basic.partial {words}<" in (results / "frontier.svg").read_text()
 
 
-def test_figures_are_drawn_of_all_results_alike_each_time(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_are_drawn_of_all_results_alike_each_time(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shutil.copy(folder / "02_rsa_basic.json", folder / "other.json")
     main(["--figures", str(folder / "drawn")])
     names = ["02_rsa_basic-accuracy", "frontier", "other-accuracy"]
     drawn = sorted((folder / "drawn").iterdir())
-    assert [path.name for path in drawn] == [f"{name}.{ending}" for name in names for ending in ("png", "svg")]
+    assert [path.name for path in drawn] == [
+        f"{name}.{ending}" for name in names for ending in ("png", "svg")
+    ]
     frontier, before = drawn[3].read_text(), drawn[1].read_bytes()
-    assert ">other<" in frontier and ">made-up (other) on made up, n=3<" in frontier and b"n=3 problems" not in before
+    assert (
+        ">other<" in frontier
+        and ">made-up (other) on made up, n=3<" in frontier
+        and b"n=3 problems" not in before
+    )
     main(["02_rsa_basic", "--figures", str(folder / "drawn")])
     assert drawn[1].read_bytes() == before
 
@@ -85,7 +108,11 @@ def test_figures_are_drawn_of_all_results_alike_each_time(folder: Path, capsys: 
 def test_any_value_in_a_results_file_is_shown_or_refused_in_one_line(results: Path) -> None:
     path = reports.results(results, problems=1, T=1) / "02_rsa_basic.json"
     text = path.read_text()
-    first = [at for at in hostile.places(json.loads(text)) if not any(isinstance(key, int) and key for key in at)]
+    first = [
+        at
+        for at in hostile.places(json.loads(text))
+        if not any(isinstance(key, int) and key for key in at)
+    ]
     for place in first:
         for value in EVIL_VALUES:
             inner = changed = json.loads(text)
@@ -118,20 +145,28 @@ def test_inspect_ai_reads_the_logs_back(folder: Path, tmp_path: Path, is_kept: b
     assert log.results.scores[0].metrics["mean_accuracy"].value == step["mean_accuracy"]["value"]
     assert log.stats.model_usage["made-up"].output_tokens == step["completion_tokens"]
     sample = next(s for s in log.samples if (s.id, s.epoch) == ("p2", 3))
-    assert sample.target == "3" and sample.scores["boxed"].value == ("C" if member["correct"] else "I")
+    assert sample.target == "3" and sample.scores["boxed"].value == (
+        "C" if member["correct"] else "I"
+    )
     assert sample.scores["boxed"].answer == member["answer"]
     reply = sample.output.choices[0].message
     if is_kept:
         assert kept and (reply.text, reply.content[0].reasoning) == (kept.answer, kept.thinking)
         assert "Candidate 2:" in sample.input[0].text
     else:
-        assert sample.input[0].text == "How much is 2 + 1? $x^2$" and sample.metadata["input"] == "the problem"
+        assert (
+            sample.input[0].text == "How much is 2 + 1? $x^2$"
+            and sample.metadata["input"] == "the problem"
+        )
 
 
 def test_the_live_server_is_for_this_machine_alone(folder: Path) -> None:
     client = TestClient(live.application(live.Live([], folder)), base_url="http://127.0.0.1:30200")
     found = client.get("/data")
-    assert found.json()["runs"][0]["name"] == "02_rsa_basic" and client.get("/part/p0-0-a").json()["0,0"]["answer"]
+    assert (
+        found.json()["runs"][0]["name"] == "02_rsa_basic"
+        and client.get("/part/p0-0-a").json()["0,0"]["answer"]
+    )
     for headers, path, status in (
         ({"If-None-Match": found.headers["ETag"]}, "/data", 304),
         ({"Host": "evil.example"}, "/data", 400),

@@ -21,7 +21,8 @@ refused = partial(reports.refused, main=main)
 
 
 def results(means: list[float], majorities: list[float], **fields: Any) -> dict[str, Any]:
-    """Return a document with one problem for each mean, solved that often after two steps of 100 tokens."""
+    """Return a document with one problem for each mean, solved that often after two steps of 100
+    tokens."""
     members, problems = [documents.member(60, checks=[documents.cost(40)])], []
     for i, (mean, majority) in enumerate(zip(means, majorities, strict=True)):
         steps = [documents.step(0, members, 0.0, 0.0), documents.step(1, members, mean, majority)]
@@ -59,7 +60,9 @@ def test_two_results_are_shown_and_paired(folder: Path, capsys: pytest.CaptureFi
     assert lines[9][2] == "+37.5" and not any("note:" in line for line in lines)
 
 
-def test_a_problem_that_ended_early_counts_with_its_last_step_and_its_own_tokens(folder: Path) -> None:
+def test_a_problem_that_ended_early_counts_with_its_last_step_and_its_own_tokens(
+    folder: Path,
+) -> None:
     early = results([0.75, 0.5, 0.25, 1.0], [1, 1, 0, 1])
     early["problems"][3] |= {"finished": True, "steps": early["problems"][3]["steps"][:1]}
     early["problems"][3]["steps"][0] |= {"mean_accuracy": 1.0, "majority_correct": 1}
@@ -67,7 +70,11 @@ def test_a_problem_that_ended_early_counts_with_its_last_step_and_its_own_tokens
     early["problems"][1]["steps"].clear()
     save(folder / "04_early.json", early)
     text = table([read(name, folder) for name in ("02_rsa_basic", "04_early")])
-    assert "04_early: 2 of 4 problems are graded" in text and "over 2 problems" in text and "tied 2" in text
+    assert (
+        "04_early: 2 of 4 problems are graded" in text
+        and "over 2 problems" in text
+        and "tied 2" in text
+    )
     assert "completion tokens  -25.0 [" in text, "100 of 400 tokens were saved"
 
 
@@ -78,10 +85,16 @@ def test_p_values_of_several_results_are_corrected_and_the_raw_ones_stay(folder:
     alone = table([read(name, folder) for name in ("0", "a")])
     assert "Holm" not in alone and "p 0.008 " in alone
     several = table([read(name, folder) for name in ("0", "a", "b", "c")])
-    lines = [line for line in several.splitlines() if line.startswith("majority") and "Holm" in line]
-    assert [line.split("Holm")[1].split()[0] for line in lines] == ["0.031", "0.020", "0.012"], "of six p-values"
+    lines = [
+        line for line in several.splitlines() if line.startswith("majority") and "Holm" in line
+    ]
+    assert [line.split("Holm")[1].split()[0] for line in lines] == ["0.031", "0.020", "0.012"], (
+        "of six p-values"
+    )
     assert [line.split("p ")[1].split()[0] for line in lines] == ["0.008", "0.004", "0.002"]
-    assert [line.split(" minus ")[1][:2] for line in several.splitlines() if " minus " in line] == ["0,"] * 3
+    assert [line.split(" minus ")[1][:2] for line in several.splitlines() if " minus " in line] == [
+        "0,"
+    ] * 3
 
 
 def test_an_unknown_change_in_tokens_is_shown_as_unknown(folder: Path) -> None:
@@ -117,16 +130,23 @@ def test_other_problems_or_models_are_compared_only_with_anyway(
 
 
 def test_problems_pair_by_id_and_reference_answer(folder: Path) -> None:
-    other = results([1, 1, 1, 1], [1, 1, 1, 1], problem_set={"name": "mine", "n": 4, "sha256": "cd"})
+    other = results(
+        [1, 1, 1, 1], [1, 1, 1, 1], problem_set={"name": "mine", "n": 4, "sha256": "cd"}
+    )
     other["problems"][0]["id"] = "new"
     other["problems"][1]["answer"] = "999"  # the same id, and yet another problem
     save(folder / "other.json", other)
-    assert "paired over 2 problems" in table([read(n, folder) for n in ("01_baseline", "other")], anyway=True)
+    assert "paired over 2 problems" in table(
+        [read(n, folder) for n in ("01_baseline", "other")], anyway=True
+    )
 
 
 @pytest.mark.parametrize(
     ("fields", "note"),
-    [({"model": {"name": "QED-Nano", "revision": None}}, ""), ({"engine": {"kind": "vllm"}}, "(sglang and vllm)")],
+    [
+        ({"model": {"name": "QED-Nano", "revision": None}}, ""),
+        ({"engine": {"kind": "vllm"}}, "(sglang and vllm)"),
+    ],
 )
 def test_a_revision_that_is_not_known_passes_and_another_engine_is_noted(
     folder: Path, fields: dict[str, Any], note: str
@@ -136,13 +156,28 @@ def test_a_revision_that_is_not_known_passes_and_another_engine_is_noted(
     assert note in text and ("note" in text) == bool(note)
 
 
-def test_results_that_cannot_be_compared_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_that_cannot_be_compared_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert "others" in refused(capsys, "01_baseline")
-    assert "01_baseline, 02_rsa_basic" in refused(capsys, "01_baseline", "03_typo"), "there are these"
+    assert "01_baseline, 02_rsa_basic" in refused(capsys, "01_baseline", "03_typo"), (
+        "there are these"
+    )
     save(folder / "other.json", results([], []))
-    assert "01_baseline and other" in refused(capsys, "01_baseline", "other", "--anyway"), "no problem in common"
+    assert "01_baseline and other" in refused(capsys, "01_baseline", "other", "--anyway"), (
+        "no problem in common"
+    )
     lacking = json.dumps(results([0], [0], problems=[{"id": 1, "steps": [{"step": 0}]}]))
-    for content in ("{", "", "[" * 100_000, "[]", '{"schema": 1}', '{"schema": 2}', lacking, "\udcff\udcfe"):
+    for content in (
+        "{",
+        "",
+        "[" * 100_000,
+        "[]",
+        '{"schema": 1}',
+        '{"schema": 2}',
+        lacking,
+        "\udcff\udcfe",
+    ):
         (folder / "broken.json").write_text(content, encoding="utf-8", errors="surrogateescape")
         assert "broken" in refused(capsys, "01_baseline", "broken")
     (folder / "folder.json").mkdir()

@@ -48,10 +48,14 @@ def test_an_export_has_the_messages_that_a_server_was_sent(
         calls: dict[int, list[dict[str, str]]] = {}
         for message in row["history"]:
             if message["role"] != "assistant":
-                calls.setdefault(message["call"], []).append({k: message[k] for k in ("role", "content")})
+                calls.setdefault(message["call"], []).append(
+                    {k: message[k] for k in ("role", "content")}
+                )
         exported += [json.dumps(messages) for messages in calls.values()]
         kinds = ["side_call" in m for m in row["history"] if m["role"] == "assistant"]
-        assert kinds == [False] * 3 + [True] * 6, "a carried over sample, with its reviews, was asked for once"
+        assert kinds == [False] * 3 + [True] * 6, (
+            "a carried over sample, with its reviews, was asked for once"
+        )
     assert sorted(exported) == sent and all(row["model_solution"] for row in found)
 
 
@@ -68,13 +72,18 @@ def test_an_export_has_columns_of_the_problem_file_and_dollars(
     assert found[0]["cost_run"]["cost"] == pytest.approx(12 * (50 * 1.0 + 100 * 10.0) / 1e6)
 
 
-def test_without_the_journal_history_is_null_with_a_note(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_the_journal_history_is_null_with_a_note(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (folder / "journal" / "02_rsa_basic.jsonl").unlink()
     main(["02", "--jsonl"])
     captured = capsys.readouterr()
     assert captured.err.count("\n") == 1 and "3 of 3 problems of 02_rsa_basic.json" in captured.err
     for row in lines((folder / "02_rsa_basic.jsonl").read_text()):
-        assert row["history"] is row["model_solution"] is None and row["cost_run"]["output_tokens"] == 1200
+        assert (
+            row["history"] is row["model_solution"] is None
+            and row["cost_run"]["output_tokens"] == 1200
+        )
     main(["02_rsa_basic"])
     assert "36 completions of 02_rsa_basic" in capsys.readouterr().out
 
@@ -94,7 +103,14 @@ def test_a_failed_request_has_its_error(folder: Path, capsys: pytest.CaptureFixt
     change(folder, problems=document["problems"])
     main(["02", "--jsonl", "-"])
     row = lines(capsys.readouterr().out)[0]
-    failure = {"role": "assistant", "content": None, "error": "status 500", "call": 0, "step": 0, "member": 0}
+    failure = {
+        "role": "assistant",
+        "content": None,
+        "error": "status 500",
+        "call": 0,
+        "step": 0,
+        "member": 0,
+    }
     assert row["history"][0] == failure and row["history"][1]["call"] == 1
 
 
@@ -118,7 +134,9 @@ def test_only_an_export_is_overwritten(folder: Path, capsys: pytest.CaptureFixtu
         main(["02", "--jsonl", str(folder / "b.jsonl")])
 
 
-def test_results_that_break_off_leave_no_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_that_break_off_leave_no_file(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     document = change(folder)
     document["problems"][2]["steps"][0]["members"] = []
     change(folder, problems=document["problems"])
@@ -127,10 +145,16 @@ def test_results_that_break_off_leave_no_file(folder: Path, capsys: pytest.Captu
     assert not [path for path in folder.iterdir() if "jsonl" in path.name]
 
 
-@given(st.lists(st.tuples(st.booleans(), st.none() | st.integers(0, 3), st.none() | st.floats(0, 1)), min_size=1))
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.none() | st.integers(0, 3), st.none() | st.floats(0, 1)),
+        min_size=1,
+    )
+)
 def test_the_chosen_member_is_the_best_one_of_the_vote(drawn: list[tuple[bool, Any, Any]]) -> None:
     fields = [
-        {"group": group, "score": score} | ({"error": "oops"} if failed else {}) for failed, group, score in drawn
+        {"group": group, "score": score} | ({"error": "oops"} if failed else {})
+        for failed, group, score in drawn
     ]
     members = [convert(documents.member(verdicts=[], **each), MemberResult) for each in fields]
     found = jsonl.chosen(members)

@@ -17,14 +17,23 @@ TABLE = Table(
         Column("name", ["a", "b"], "who"),
         Column("long figure", ["1", "2"], "how much", rank=1),
         Column("none", ["0", "0"], "nothing", rank=1),
-        Column("share", ["3", "4"], "of all", cells_page=[("30%", "3 of 10", True), "40%"], is_on_page=True),
+        Column(
+            "share",
+            ["3", "4"],
+            "of all",
+            cells_page=[("30%", "3 of 10", True), "40%"],
+            is_on_page=True,
+        ),
     ],
     about="all in %",
 )
 
 
 def test_the_legend_explains_the_columns_that_are_shown() -> None:
-    rows = [line.split(maxsplit=1) for line in TABLE.legend().replace("long figure", "long").splitlines()]
+    rows = [
+        line.split(maxsplit=1)
+        for line in TABLE.legend().replace("long figure", "long").splitlines()
+    ]
     assert rows == [["name", "who"], ["long", "how much"], ["none", "nothing"], ["all", "in %"]]
     assert "nothing" not in TABLE.legend(18) and "no room for:\n none" in TABLE.text(18)
     assert "how much" not in TABLE.legend(6) and "none, long" in " ".join(TABLE.body(6).split())
@@ -39,7 +48,9 @@ def test_the_page_names_columns_of_zeros_and_has_some_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("problems", [1, 0])
-def test_columns_of_steps_have_meanings_and_problems_are_shown_if_they_are_not_n(problems: int) -> None:
+def test_columns_of_steps_have_meanings_and_problems_are_shown_if_they_are_not_n(
+    problems: int,
+) -> None:
     document = documents.document(steps=[documents.metrics_of_step(problems=problems)])
     assert all(column.meaning for column in steps_table(document).columns)
     assert ("problems" in steps_table(document).page()["heads"]) is (problems == 0)
@@ -61,9 +72,20 @@ def test_a_last_step_without_a_reply_has_no_final_accuracy(failed: int, is_shown
 
 
 def test_names_have_the_constants_that_differ() -> None:
-    assert labels([rsa("02_rsa_basic"), named("07_nomos", "07_nomos", {"N": 4})]) == ["02_rsa_basic", "07_nomos"]
-    several = [rsa("02_rsa_basic"), rsa("02_rsa_basic.20261122-142237", K=1), rsa("02_rsa_basic.20261122-1", SEED=7)]
-    assert labels(several) == ["02_rsa_basic K=3 SEED=0", "02_rsa_basic K=1 SEED=0", "02_rsa_basic K=3 SEED=7"]
+    assert labels([rsa("02_rsa_basic"), named("07_nomos", "07_nomos", {"N": 4})]) == [
+        "02_rsa_basic",
+        "07_nomos",
+    ]
+    several = [
+        rsa("02_rsa_basic"),
+        rsa("02_rsa_basic.20261122-142237", K=1),
+        rsa("02_rsa_basic.20261122-1", SEED=7),
+    ]
+    assert labels(several) == [
+        "02_rsa_basic K=3 SEED=0",
+        "02_rsa_basic K=1 SEED=0",
+        "02_rsa_basic K=3 SEED=7",
+    ]
     same = [rsa("02_rsa_basic"), rsa("02_rsa_basic.20261122-142237")]
     assert labels(same) == ["02_rsa_basic", "02_rsa_basic.20261122-142237"]
     pairs = [*several[:2], rsa("02_rsa_basic.20261122-3")]

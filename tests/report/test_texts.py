@@ -1,5 +1,6 @@
 """Texts from journals: every prompt as it was sent, whatever texts it contains."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -20,7 +21,9 @@ def sent(content: str) -> list[Message]:
 
 
 def reply(name: str, **changes: str) -> Completion:
-    return Completion(content_key(name), 1, answer=f"{name}: {LONG}", finish_reason="stop", **changes)  # type: ignore[arg-type]
+    text = f"{name}: {LONG}"
+    completion = Completion(content_key(name), 1, answer=text, finish_reason="stop")
+    return replace(completion, **changes)  # type: ignore[arg-type]
 
 
 def kept(folder: Path, *records: tuple[Completion, list[Message]]) -> Path:
@@ -30,7 +33,9 @@ def kept(folder: Path, *records: tuple[Completion, list[Message]]) -> Path:
     return folder
 
 
-def member(completion: Completion, *parents: int, checks: tuple[Completion, ...] = (), again: bool = False) -> object:
+def member(
+    completion: Completion, *parents: int, checks: tuple[Completion, ...] = (), again: bool = False
+) -> object:
     calls = [documents.cost(key=check.key) for check in checks]
     more = {"again": True} if again else {}
     return documents.member(parents=parents, key=completion.key, checks=calls, **more)
@@ -46,7 +51,9 @@ def test_prompts_of_members_and_side_calls_are_whole_and_hold_no_text_twice(tmp_
     merged, review = reply("merged"), reply("review")
     merging = sent(f"Merge.\n\n1:\n{first.answer}\n\n2:\n{second.text}\n\n3:\n{first.thinking}")
     reviewing = sent(f"Review {merged.answer} with {first.answer}.")
-    folder = kept(tmp_path, (first, sent("1?")), (second, sent("2?")), (merged, merging), (review, reviewing))
+    folder = kept(
+        tmp_path, (first, sent("1?")), (second, sent("2?")), (merged, merging), (review, reviewing)
+    )
     run = problem([member(first), member(second)], [member(merged, 0, 1, checks=(review,))])
     with Archive(folder) as journals:
         tiers, missing = texts.of_problem(run, journals)
@@ -56,7 +63,13 @@ def test_prompts_of_members_and_side_calls_are_whole_and_hold_no_text_twice(tmp_
     assert parts == [("0,0", "answer"), ("0,1", "forced"), ("0,0", "thinking")]
     (call,) = tiers["b"]["1,0"]["side_calls"]
     one, other = ({"of": of, "part": "answer"} for of in ("1,0", "0,0"))
-    assert call["text"] == review.answer and call["prompt"][1]["content"] == ["Review ", one, " with ", other, "."]
+    assert call["text"] == review.answer and call["prompt"][1]["content"] == [
+        "Review ",
+        one,
+        " with ",
+        other,
+        ".",
+    ]
 
 
 def test_a_carried_over_member_has_its_first_prompt(tmp_path: Path) -> None:
@@ -79,9 +92,19 @@ def test_a_text_in_no_journal_is_missing(tmp_path: Path) -> None:
 
 
 @settings(deadline=None, max_examples=200)
-@given(st.lists(st.sampled_from(["a", "ab", "ba", " ", "\ud800", "é\n"]), max_size=30).map("".join), st.data())
+@given(
+    st.lists(st.sampled_from(["a", "ab", "ba", " ", "\ud800", "é\n"]), max_size=30).map("".join),
+    st.data(),
+)
 def test_pieces_make_the_prompt_whole_again(content: str, data: st.DataObject) -> None:
     shown = data.draw(st.lists(st.text("ab é", min_size=1, max_size=4), max_size=4))
-    sources: list[texts.Source] = [({"of": f"0,{j}", "part": "answer"}, text) for j, text in enumerate(shown)]
+    sources: list[texts.Source] = [
+        ({"of": f"0,{j}", "part": "answer"}, text) for j, text in enumerate(shown)
+    ]
     pieces = texts._pieces(content, sources)
-    assert "".join(piece if isinstance(piece, str) else shown[int(piece["of"][2:])] for piece in pieces) == content
+    assert (
+        "".join(
+            piece if isinstance(piece, str) else shown[int(piece["of"][2:])] for piece in pieces
+        )
+        == content
+    )

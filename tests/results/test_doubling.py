@@ -36,7 +36,8 @@ def test_few_problems_or_steps_are_not_extrapolated(problems: int, steps: int) -
 def test_a_problem_that_has_ended_keeps_its_vote(tmp_path: Path) -> None:
     def problem(name: int, votes: list[float]) -> dict[str, Any]:
         steps = [
-            documents.step(t, [documents.member(100, [0] * bool(t))], majority=vote) for t, vote in enumerate(votes)
+            documents.step(t, [documents.member(100, [0] * bool(t))], majority=vote)
+            for t, vote in enumerate(votes)
         ]
         return documents.problem(f"p{name}", steps)
 
@@ -49,7 +50,9 @@ def test_a_problem_that_has_ended_keeps_its_vote(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["flat", "levels off"])
-def test_the_interval_contains_the_truth_of_simulated_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_interval_contains_the_truth_of_simulated_runs(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stats, "RESAMPLES", 1000)
     rng, truth = np.random.default_rng(5), float(CURVES[name](2 * STEPS[-1:])[0])
     found = [extrapolate(STEPS, simulated(CURVES[name], 40, rng)) for _ in range(60)]

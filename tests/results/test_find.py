@@ -10,9 +10,17 @@ from core.results.find import NoResults, comparison, found, path_of
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Write results, and comparisons whose names begin alike."""
-    for name in ("12_majority.json", "02_rsa_basic.json", "02_rsa_basic.partial.json", "07_nomos.partial.json"):
+    for name in (
+        "12_majority.json",
+        "02_rsa_basic.json",
+        "02_rsa_basic.partial.json",
+        "07_nomos.partial.json",
+    ):
         (tmp_path / name).write_text("{}")
-    for name, runs in (("12_majority_long", ["rsa-seed1", "majority-seed1"]), ("15_compute_matched", ["rsa-seed1"])):
+    for name, runs in (
+        ("12_majority_long", ["rsa-seed1", "majority-seed1"]),
+        ("15_compute_matched", ["rsa-seed1"]),
+    ):
         (tmp_path / name).mkdir()
         (tmp_path / name / "table.txt").write_text("majority 50.0\nrsa 60.0\n")
         for run in runs:
@@ -29,7 +37,10 @@ def relative(paths: list[Path], folder: Path) -> list[str]:
     ("name", "files"),
     [
         ("12_majority", ["12_majority.json"]),  # a whole name, though a comparison begins so
-        ("12_majority_l", ["12_majority_long/majority-seed1.json", "12_majority_long/rsa-seed1.json"]),
+        (
+            "12_majority_l",
+            ["12_majority_long/majority-seed1.json", "12_majority_long/rsa-seed1.json"],
+        ),
         ("02", ["02_rsa_basic.json"]),
         ("07", ["07_nomos.partial.json"]),
         ("15", ["15_compute_matched/rsa-seed1.json"]),
@@ -39,7 +50,9 @@ def relative(paths: list[Path], folder: Path) -> list[str]:
 def test_a_name_or_its_beginning_finds_results(folder: Path, name: str, files: list[str]) -> None:
     assert relative(found([name], folder), folder) == files
     is_comparison = len(Path(files[0]).parts) > 1 and "/" not in name
-    assert comparison([name], folder) == (folder / Path(files[0]).parts[0] if is_comparison else None)
+    assert comparison([name], folder) == (
+        folder / Path(files[0]).parts[0] if is_comparison else None
+    )
 
 
 @pytest.mark.parametrize("name", ["1", "12", "0", "", "x", "15_n", "02_rsa_basic.partial.json/x"])
@@ -56,7 +69,11 @@ def test_a_single_file_is_never_a_comparison(folder: Path) -> None:
 
 
 def test_without_names_all_results_are_found_partial_ones_only_without_others(folder: Path) -> None:
-    assert relative(found([], folder), folder) == ["02_rsa_basic.json", "07_nomos.partial.json", "12_majority.json"]
+    assert relative(found([], folder), folder) == [
+        "02_rsa_basic.json",
+        "07_nomos.partial.json",
+        "12_majority.json",
+    ]
     assert comparison([], folder) is None
     with pytest.raises(NoResults):
         found([], folder / "nothing")

@@ -24,15 +24,24 @@ Right = list[list[list[bool]]]  # by problem, step and member
 
 @cache
 def base() -> dict[str, Any]:
-    """Return a document that is checked against the schema, which takes too long to do a thousand times."""
+    """Return a document that is checked against the schema, which takes too long to do a thousand
+    times."""
     return document(graded([[[member("")]]]))
 
 
 def save(path: Path, right: Right, seed: int, **changes: Any) -> Path:
     """Save the results of one run in which these members answer 42 and all others 7."""
-    rows = graded([[[member(f"\\boxed{{{42 if is_right else 7}}}") for is_right in step] for step in p] for p in right])
+    rows = graded(
+        [
+            [[member(f"\\boxed{{{42 if is_right else 7}}}") for is_right in step] for step in p]
+            for p in right
+        ]
+    )
     run = base() | {"problems": rows, "metrics": figures(rows).metrics(1.0)}
-    run |= {"problem_set": run["problem_set"] | {"n": len(rows)}, "config": run["config"] | {"SEED": seed}}
+    run |= {
+        "problem_set": run["problem_set"] | {"n": len(rows)},
+        "config": run["config"] | {"SEED": seed},
+    }
     for name, value in changes.items():
         run[name] = run[name] | value if isinstance(value, dict) else value
     path.write_text(json.dumps(run))
@@ -40,7 +49,10 @@ def save(path: Path, right: Right, seed: int, **changes: Any) -> Path:
 
 
 RUN_0: Right = [[[True, True, False, False], [True] * 4], [[False] * 4, [True, True, True, False]]]
-RUN_1: Right = [[[True, False, False, False], [False] * 4], [[True, False, False, False], [True] * 4]]
+RUN_1: Right = [
+    [[True, False, False, False], [False] * 4],
+    [[True, False, False, False], [True] * 4],
+]
 
 
 @pytest.fixture
@@ -76,13 +88,20 @@ def test_figures_of_two_runs_by_hand(
     assert [step["majority_accuracy"]["value"] for step in steps] == majorities
     assert {step["mean_accuracy"]["n"] for step in steps} == {2}, "problems, not runs of them"
     over = steps[1]["runs"]
-    assert over["mean_accuracy"]["values"] == [0.875, 0.5] and over["majority_accuracy"]["values"] == [1.0, 0.5]
+    assert over["mean_accuracy"]["values"] == [0.875, 0.5] and over["majority_accuracy"][
+        "values"
+    ] == [1.0, 0.5]
     assert over["mean_accuracy"]["mean"] == 0.6875
     assert over["mean_accuracy"]["std"] == pytest.approx(statistics.stdev([0.875, 0.5]))
     assert found["runs"] == {"of": "09_test", "by": by, "seeds": [0, 5]}
     assert found["config"]["SEED"] == 0 and found["config"]["RUNS"] == 2
     assert found["metrics"]["tokens"]["completion"] == 2 * 2 * 2 * 4 * 10
-    assert [(row["id"], row["seed"]) for row in found["problems"]] == [("p0", 0), ("p0", 5), ("p1", 0), ("p1", 5)]
+    assert [(row["id"], row["seed"]) for row in found["problems"]] == [
+        ("p0", 0),
+        ("p0", 5),
+        ("p1", 0),
+        ("p1", 5),
+    ]
 
 
 PROBLEM = st.lists(st.lists(st.booleans(), min_size=2, max_size=2), min_size=1, max_size=3)
@@ -94,7 +113,8 @@ RUNS = [st.lists(st.lists(PROBLEM, min_size=n, max_size=n), min_size=2, max_size
 def test_the_interval_equals_the_one_of_all_samples_clustered_by_problem(
     tmp_path_factory: pytest.TempPathFactory, runs: list[Right]
 ) -> None:
-    """Runs may end problems at different steps: one that has ended counts with its last population."""
+    """Runs may end problems at different steps: one that has ended counts with its last
+    population."""
     folder = tmp_path_factory.mktemp("runs")
     paths = [save(folder / f"{seed}.json", right, seed) for seed, right in enumerate(runs)]
     alone = [json.loads(path.read_text())["metrics"]["steps"] for path in paths]
@@ -109,7 +129,9 @@ def test_the_interval_equals_the_one_of_all_samples_clustered_by_problem(
         assert step["mean_accuracy"] == pytest.approx(expected, abs=1e-9)
         assert step["pass_at_k"]["1"] == pytest.approx(expected, abs=1e-9)
         each = [run[min(t, len(run) - 1)] for run in alone]
-        assert step["runs"]["mean_accuracy"]["values"] == pytest.approx([s["mean_accuracy"]["value"] for s in each])
+        assert step["runs"]["mean_accuracy"]["values"] == pytest.approx(
+            [s["mean_accuracy"]["value"] for s in each]
+        )
 
 
 def test_merged_results_are_read_and_compared(two: list[Path], results: Path) -> None:
@@ -155,7 +177,9 @@ def test_runs_of_different_experiments_are_refused_in_one_line(
     assert "\n" not in str(error.value) and not list(results.glob("*.json"))
 
 
-def test_other_problems_are_refused_and_another_name_of_the_set_is_not(two: list[Path], results: Path) -> None:
+def test_other_problems_are_refused_and_another_name_of_the_set_is_not(
+    two: list[Path], results: Path
+) -> None:
     save(two[1], RUN_1, 5, problem_set={"name": "copy"}, config={"PROBLEMS": "copy.json"})
     merge(two, "all", results)
     for changed in (RUN_1[:1], [*RUN_1, RUN_1[0]]):
@@ -171,7 +195,9 @@ def test_other_problems_are_refused_and_another_name_of_the_set_is_not(two: list
 def test_other_engines_and_commits_are_a_warning(two: list[Path], results: Path) -> None:
     save(two[1], RUN_1, 5, engine={"version": "0.5"}, provenance={"git_commit": "abc"})
     noted = merged(two, "mean", results)["warnings"]
-    assert all(any(words in note for note in noted) for words in ("engine: other; other 0.5", "commit"))
+    assert all(
+        any(words in note for note in noted) for words in ("engine: other; other 0.5", "commit")
+    )
 
 
 def test_merged_runs_are_graded_one_by_one(two: list[Path], results: Path) -> None:

@@ -1,4 +1,5 @@
-"""The record of a run in stages: begun, resumed, put aside, and the stages that a changed product drops."""
+"""The record of a run in stages: begun, resumed, put aside, and the stages that a changed product
+drops."""
 
 import json
 import os
@@ -23,7 +24,9 @@ def read(path: Path) -> Record:
 
 def begun(own: Path, run: str = "one", **more: Any) -> Record:
     head = {"run": run, "complete": False, "started": "2026-11-24T03:00:00+00:00"} | more
-    return Record.begin(own, head, read, {"complete": False, **more}, "data", own.parent.glob("seed0-*"))
+    return Record.begin(
+        own, head, read, {"complete": False, **more}, "data", own.parent.glob("seed0-*")
+    )
 
 
 def test_a_run_begins_without_a_file_and_resumes_with_its_stages(tmp_path: Path) -> None:
@@ -31,24 +34,40 @@ def test_a_run_begins_without_a_file_and_resumes_with_its_stages(tmp_path: Path)
     assert made.own.is_dir() and not made.path.exists() and made.stage("searched") == {}
     made.done("searched", {"pairs": 3}, complete=True)
     again = begun(tmp_path / "seed0", config=2)
-    assert again.stage("searched") == {"pairs": 3} and again.head["config"] == 2 and not again.head["complete"]
-    assert json.loads(made.path.read_text())["config"] == 1, "nothing is written before a stage is done"
+    assert (
+        again.stage("searched") == {"pairs": 3}
+        and again.head["config"] == 2
+        and not again.head["complete"]
+    )
+    assert json.loads(made.path.read_text())["config"] == 1, (
+        "nothing is written before a stage is done"
+    )
     assert "rounds" not in json.loads(made.path.read_text())
 
 
-def test_another_run_is_renamed_with_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_run_is_renamed_with_its_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     begun(tmp_path / "seed0").save(complete=True)
     (tmp_path / "seed0-round0.json").touch()
     os.utime(tmp_path / "seed0", (1795489200, 1795489200))
     made = begun(tmp_path / "seed0", "two")
     kept = tmp_path / "seed0.20261124-030000"
-    note = f"note: {made.own} belonged to another run (other constants, data or model). The folder is now {kept}\n"
+    note = (
+        f"note: {made.own} belonged to another run (other constants, data or model). The folder is "
+        f"now {kept}\n"
+    )
     assert capsys.readouterr().out == note
-    assert not made.path.exists() and sorted(path.name for path in kept.iterdir()) == [stages.NAME, "seed0-round0.json"]
+    assert not made.path.exists() and sorted(path.name for path in kept.iterdir()) == [
+        stages.NAME,
+        "seed0-round0.json",
+    ]
 
 
 @pytest.mark.parametrize(("digest", "left"), [("a", ["trained", "evaluated"]), ("b", ["trained"])])
-def test_a_changed_product_drops_later_stages_and_the_end(digest: str, left: list[str], tmp_path: Path) -> None:
+def test_a_changed_product_drops_later_stages_and_the_end(
+    digest: str, left: list[str], tmp_path: Path
+) -> None:
     for number in (None, 0):
         made = Record(tmp_path / "run", {"best": 1})
         for name, outcome in (("trained", {"digest": "a"}), ("evaluated", {"rate": 1})):

@@ -25,7 +25,15 @@ SMALLER = (
     LARGE | {"N": 3, "K": 3, "ROUNDS": 1, "T": 1, "CALLS": 1, "CLASSIFY": 0},
     LARGE | {"N": 2, "K": 2, "ROUNDS": 0, "T": 0, "KEEP": 1, "REFINEMENTS": 3},
 )
-ONE_ANSWER = ("best_of", "qed_rsa", "deepseek_math", "nomos", "selfcheck", "math_agent", "reasoning_cache")
+ONE_ANSWER = (
+    "best_of",
+    "qed_rsa",
+    "deepseek_math",
+    "nomos",
+    "selfcheck",
+    "math_agent",
+    "reasoning_cache",
+)
 COMMON = {each.name for each in fields(Constants)}
 
 
@@ -36,7 +44,9 @@ class Checked(Wayward):
         super().__init__(seed=world, world=world)
         self.contract = contract
 
-    async def __call__(self, messages: Sequence[Message], *names: Any, **changes: Any) -> Completion:
+    async def __call__(
+        self, messages: Sequence[Message], *names: Any, **changes: Any
+    ) -> Completion:
         completion = await super().__call__(messages, *names, **changes)
         self.contract.got(completion, names)
         return completion
@@ -55,7 +65,9 @@ def drawn(scaffold: Scaffold[Any], rng: np.random.Generator) -> Any:
     own = [each for each in own if each.metadata["rule"].choices or type(each.default) is int]
     while True:
         try:
-            return scaffold.constants(**{each.name: value(each) for each in own if "TOKENS" not in each.name})
+            return scaffold.constants(
+                **{each.name: value(each) for each in own if "TOKENS" not in each.name}
+            )
         except UserError:
             continue
 
@@ -70,7 +82,9 @@ def test_no_replies_lead_beyond_a_bound_or_a_breach(scaffold: Scaffold[Any]) -> 
         for population in run(scaffold, model, **vars(config)):
             contract.yielded(population)
         contract.ended()
-        assert len(population) == 1 or not getattr(scaffold.run, "__name__", "").endswith(ONE_ANSWER)
+        assert len(population) == 1 or not getattr(scaffold.run, "__name__", "").endswith(
+            ONE_ANSWER
+        )
         asked = [str(names) for names, *_ in model.asked]
         shown = [sum(f"{name}\n" in prompt for name in asked) for _, prompt, _ in model.asked]
         assert max(shown) <= scaffold.texts_shown(config), config
@@ -79,13 +93,17 @@ def test_no_replies_lead_beyond_a_bound_or_a_breach(scaffold: Scaffold[Any]) -> 
 @every_scaffold
 def test_a_bound_is_reached(scaffold: Scaffold[Any]) -> None:
     for sizes in (LARGE, *SMALLER):
-        own = {each.name: sizes[each.name] for each in fields(scaffold.constants) if each.name in sizes}
+        own = {
+            each.name: sizes[each.name] for each in fields(scaffold.constants) if each.name in sizes
+        }
         model = Model(lambda names, prompt: f"{TEXT}\n{names}\n{MOST}")
         config = scaffold.constants(**own)
         run(scaffold, model, **vars(config))
         assert len(model.asked) == scaffold.max_completions(config), sizes
         shown = max(prompt.count(TEXT) for _, prompt, _ in model.asked)
-        assert shown == scaffold.texts_shown(config) or (sizes is not LARGE and shown < scaffold.texts_shown(config))
+        assert shown == scaffold.texts_shown(config) or (
+            sizes is not LARGE and shown < scaffold.texts_shown(config)
+        )
 
 
 def test_every_scaffold_has_an_experiment() -> None:

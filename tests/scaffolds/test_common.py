@@ -32,16 +32,24 @@ def test_qed_rsa_merges_in_circles_and_knocks_out_to_one() -> None:
     (winner,) = populations[-1]
     for before, after in pairwise(populations[3:]):
         (place,) = (m.parents[0] for m in after if "3-5" in m.completion.text)
-        assert "3-5" in before[place].completion.text, "shuffled, a winner's parent is where it stood"
-    assert winner.carried_over and all(len(m.side_calls) == 1 and not m.notes for p in populations[4:] for m in p)
+        assert "3-5" in before[place].completion.text, (
+            "shuffled, a winner's parent is where it stood"
+        )
+    assert winner.carried_over and all(
+        len(m.side_calls) == 1 and not m.notes for p in populations[4:] for m in p
+    )
 
 
 def pairs(model: Model, number: int) -> list[frozenset[str]]:
-    return [frozenset(re.findall(r"solution (\S+)", prompt)) for prompt in model.prompts("select", number)]
+    return [
+        frozenset(re.findall(r"solution (\S+)", prompt))
+        for prompt in model.prompts("select", number)
+    ]
 
 
 def test_neighbours_meet_first_and_winners_are_shuffled_for_each_further_round() -> None:
-    """The smaller number wins, so the winners are known. Their pairs are drawn by seed and round."""
+    """The smaller number wins, so the winners are known. Their pairs are drawn by seed and
+    round."""
 
     def smaller(names: tuple[str | int, ...], prompt: str) -> str:
         if names[0] != "select":
@@ -54,7 +62,9 @@ def test_neighbours_meet_first_and_winners_are_shuffled_for_each_further_round()
     for seed in range(30):
         populations, model = traced(qed_rsa, smaller, SEED=seed, **SIZES | {"N": 10, "ROUNDS": 0})
         assert pairs(model, 0) == [frozenset((str(i), str(i + 1))) for i in range(0, 10, 2)]
-        assert {m.completion.text for m in populations[1]} == {f"solution {i}" for i in range(0, 10, 2)}
+        assert {m.completion.text for m in populations[1]} == {
+            f"solution {i}" for i in range(0, 10, 2)
+        }
         assert all(populations[0][m.parents[0]].completion == m.completion for m in populations[1])
         second.append(tuple(pairs(model, 1)))
         unopposed.update(m.completion.text for m in populations[2] if not m.side_calls)
@@ -65,7 +75,11 @@ def test_neighbours_meet_first_and_winners_are_shuffled_for_each_further_round()
 def test_selections_that_cannot_be_read_are_drawn_by_lot_and_noted() -> None:
     winners = set()
     for seed in range(12):
-        model = Model(lambda names, prompt: "I like both." if names[0] == "select" else f"{names} \\boxed{{1}}")
+        model = Model(
+            lambda names, prompt: (
+                "I like both." if names[0] == "select" else f"{names} \\boxed{{1}}"
+            )
+        )
         left = run(qed_rsa, model, SEED=seed, **SIZES)[4:]
         assert [m.notes for p in left for m in p] == [["invalid selection"]] * 7
         winners.add(left[-1][0].completion.text)

@@ -9,11 +9,19 @@ from core.scaffolds.nomos import NOMOS, nomos
 from core.types import Member, Population
 from tests.fakes.model import Names, but, constants_with, traced
 
-SIZES: dict[str, Any] = {"N": 16, "K": 12, "PERFECT": 8, "ROUNDS": 0, "VERIFY_TOKENS": 50, "SELECT_TOKENS": 60}
+SIZES: dict[str, Any] = {
+    "N": 16,
+    "K": 12,
+    "PERFECT": 8,
+    "ROUNDS": 0,
+    "VERIFY_TOKENS": 50,
+    "SELECT_TOKENS": 60,
+}
 
 
 def judged(points: Any, keep: str = "all", best: str = "") -> Any:
-    """Reply with solutions, points by (t, i) or 3, a grouping `keep`, and selections of `best` or the first."""
+    """Reply with solutions, points by (t, i) or 3, a grouping `keep`, and selections of `best` or
+    the first."""
 
     def reply(names: Names, prompt: str) -> str:
         if names[0] == "judge":
@@ -42,20 +50,29 @@ def test_it_solves_judges_groups_and_knocks_out() -> None:
     populations, model = traced(nomos, judged({(0, 5): 6}, best="solution 0-5:"), **SIZES)
     assert len(model.asked) == 44 == NOMOS.max_completions(constants_with(SIZES))
     assert [len(p) for p in populations] == [16, 16, 1, 12, 1, 12, 6, 3, 2, 1]
-    assert len(model.prompts(0)) == 16 and len(model.prompts("judge", 0)) == 16 and len(model.prompts("group")) == 1
+    assert (
+        len(model.prompts(0)) == 16
+        and len(model.prompts("judge", 0)) == 16
+        and len(model.prompts("group")) == 1
+    )
     assert [len(model.prompts("select", r)) for r in range(4)] == [6, 3, 1, 1]
     assert [name(p[0]) for p in populations if len(p) == 1] == ["solution 0-5"] * 3
     assert [sum(len(m.side_calls) for m in p) for p in populations[6:]] == [6, 3, 1, 1]
     assert populations[1][5].self_score == 6 / 7 and populations[1][5].verdicts == [6 / 7]
     assert len(answer(populations).side_calls) == 1 and len(populations[4][0].side_calls) == 1
-    caps = {names[0]: changes.get("max_tokens") for names, _, changes in model.asked if isinstance(names[0], str)}
+    caps = {
+        names[0]: changes.get("max_tokens")
+        for names, _, changes in model.asked
+        if isinstance(names[0], str)
+    }
     assert caps == {"judge": 50, "group": 60, "select": 60}
     assert not any(member.notes for population in populations for member in population)
 
 
 @pytest.mark.parametrize(
     ("perfect", "kept"),
-    [(0, 12), (7, 12), (8, 8), (12, 12), (16, 12)],  # with 7, too few are perfect: the best are kept
+    # with 7, too few are perfect: the best are kept
+    [(0, 12), (7, 12), (8, 8), (12, 12), (16, 12)],
 )
 def test_enough_perfect_solutions_are_kept_alone(perfect: int, kept: int) -> None:
     populations, _ = traced(nomos, judged({(0, i): 7 for i in range(perfect)}), **SIZES)
@@ -65,24 +82,34 @@ def test_enough_perfect_solutions_are_kept_alone(perfect: int, kept: int) -> Non
 
 
 def test_only_the_group_held_for_right_goes_on() -> None:
-    populations, model = traced(nomos, judged({(0, 3): 6, (0, 4): 5, (0, 5): 4}, keep="2, 3"), **SIZES)
+    populations, model = traced(
+        nomos, judged({(0, 3): 6, (0, 4): 5, (0, 5): 4}, keep="2, 3"), **SIZES
+    )
     assert name(populations[4][0]) == "solution 0-4", "the best of the group"
     assert sorted(map(name, populations[5])) == ["solution 0-4", "solution 0-5"]
     assert len(model.prompts("select")) == 1 and len(model.asked) == 34
     populations, model = traced(nomos, judged({(0, 3): 6, (0, 4): 5}, keep="2"), **SIZES)
-    assert name(answer(populations)) == "solution 0-4" and len(model.asked) == 33, "one needs no knock-out"
+    assert name(answer(populations)) == "solution 0-4" and len(model.asked) == 33, (
+        "one needs no knock-out"
+    )
 
 
 @pytest.mark.parametrize("keep", ["", "none", "0", "13", "1, 13", "1-3", "2.5"])
 def test_a_grouping_that_cannot_be_read_keeps_all(keep: str) -> None:
     populations, model = traced(nomos, judged({}, keep=keep), **SIZES)
-    assert populations[4][0].notes == ["invalid selection"] and len(populations[5]) == 12 and len(model.asked) == 44
+    assert (
+        populations[4][0].notes == ["invalid selection"]
+        and len(populations[5]) == 12
+        and len(model.asked) == 44
+    )
 
 
 def test_a_wave_is_as_large_as_what_is_missing() -> None:
     sizes = SIZES | {"N": 4, "K": 4, "PERFECT": 3, "ROUNDS": 5}
     populations, model = traced(nomos, judged({(0, 2): 7, (1, 1): 7, (3, 0): 7}), **sizes)
-    assert [len(model.prompts(t)) for t in range(5)] == [4, 2, 1, 1, 0], "three perfect scores suffice"
+    assert [len(model.prompts(t)) for t in range(5)] == [4, 2, 1, 1, 0], (
+        "three perfect scores suffice"
+    )
     assert [len(p) for p in populations] == [4, 4, 1, 2, 1, 1, 1, 1, 1, 3, 1, 3, 2, 1]
     assert sorted(map(name, populations[9])) == ["solution 0-2", "solution 1-1", "solution 3-0"]
     (new, *_) = populations[3]

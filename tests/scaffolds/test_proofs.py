@@ -1,4 +1,5 @@
-"""Proofs from end to end: written by any scaffold, recorded without grades, and shown as ungraded."""
+"""Proofs from end to end: written by any scaffold, recorded without grades, and shown as
+ungraded."""
 
 import asyncio
 import json
@@ -28,13 +29,19 @@ from core.types import ANSWERS, EITHER, PROOFS, Completion, Grade, Graded, Membe
 from tests.fakes.model import PROOF, SIZES, Wayward, every_scaffold, run
 
 
-def test_their_results_are_ungraded_and_are_exported_as_rows_of_the_set(server: Any, results: Path) -> None:
+def test_their_results_are_ungraded_and_are_exported_as_rows_of_the_set(
+    server: Any, results: Path
+) -> None:
     sizes: dict[str, Any] = {"LIMIT": 2, "N": 3, "K": 2, "T": 1, "grader": ungraded}
     found = solve_sync(scaffold_named("rsa"), "sums_proof", name="proofs", **sizes)
     with pytest.raises(UserError, match=r"proofs.json"):
         regrade(found.path)
     member = page.data([Results(found.path)])["runs"][0]["problems"][0]["steps"][0]["members"][0]
-    assert "correct" not in member and "grade" not in member and {row["grade"] for row in found.rows} == {None}
+    assert (
+        "correct" not in member
+        and "grade" not in member
+        and {row["grade"] for row in found.rows} == {None}
+    )
     jsonl.write(found.path, str(results / "out.jsonl"))
     lines = [json.loads(line) for line in (results / "out.jsonl").read_text().splitlines()]
     rows = json.loads((ROOT / "data" / "sums_proof.json").read_text())
@@ -42,7 +49,9 @@ def test_their_results_are_ungraded_and_are_exported_as_rows_of_the_set(server: 
         assert line.items() >= row.items() and line["model_solution"].strip()
         assert line["grade"] is line["correct"] is line["model_answer"] is None
         asked = [message["content"] for message in line["history"] if message["role"] == "user"]
-        assert len(asked) == 6 and all("proof" in text and "boxed" not in text.split("Candidate")[0] for text in asked)
+        assert len(asked) == 6 and all(
+            "proof" in text and "boxed" not in text.split("Candidate")[0] for text in asked
+        )
         assert not any(row["grading_guidelines"] in text for text in asked)
 
 
@@ -68,14 +77,23 @@ def test_graded_members_have_a_mean_and_the_others_are_left_out() -> None:
     figures.add(0, got)
     figures.add(1, record(0, members, Graded([Grade(None)] * 3, None)))
     (step,) = figures.metrics(1.0)["steps"]
-    assert step["mean_accuracy"]["n"] == 1 and step["mean_accuracy"]["value"] == pytest.approx(5 / 7)
+    assert step["mean_accuracy"]["n"] == 1 and step["mean_accuracy"]["value"] == pytest.approx(
+        5 / 7
+    )
 
 
 def test_what_is_not_whole_is_told_apart_before_any_grade() -> None:
     cut = Member(Completion("0" * 32, 0, thinking="hm", finish_reason="length"))
-    empty, failed = Member(Completion("1" * 32, 1, finish_reason="stop")), Member(Completion("2" * 32, 2, error="no"))
+    empty, failed = (
+        Member(Completion("1" * 32, 1, finish_reason="stop")),
+        Member(Completion("2" * 32, 2, error="no")),
+    )
     graded = asyncio.run(ungraded(PROOF, [cut, empty, failed], None))  # type: ignore[arg-type]
-    assert [m["doubt"] for m in record(0, [cut, empty, failed], graded)["members"]] == ["truncated", "empty", "failed"]
+    assert [m["doubt"] for m in record(0, [cut, empty, failed], graded)["members"]] == [
+        "truncated",
+        "empty",
+        "failed",
+    ]
 
 
 def test_a_scaffold_keeps_what_its_own_experiment_sets_and_overrides_change_it() -> None:
@@ -100,7 +118,9 @@ def test_a_scaffold_keeps_what_its_own_experiment_sets_and_overrides_change_it()
         ("sums_proof", PROOFS, RSA_ADAPTIVE.for_proofs, "SCAFFOLD=rsa"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_what_does(problems: str, wanted: str, instead: str, words: str) -> None:
+def test_what_does_not_fit_is_refused_with_what_does(
+    problems: str, wanted: str, instead: str, words: str
+) -> None:
     with pytest.raises(UserError, match=words):
         check_kind("x", sets.load(problems, EITHER), wanted, instead)
 
@@ -109,7 +129,9 @@ async def short(problem: Problem, population: Any, ask: Any) -> Graded:
     return Graded([Grade(0.5) for _ in population], 0.5)
 
 
-def test_a_grader_of_ones_own_may_take_proofs_and_a_vote_may_not(engine: Any, results: Path) -> None:
+def test_a_grader_of_ones_own_may_take_proofs_and_a_vote_may_not(
+    engine: Any, results: Path
+) -> None:
     rows = [{"problem": "Prove that 6*7 is even.", "guidelines": "7 for all of it"}]
     few: dict[str, Any] = {"N": 2, "K": 2, "T": 1, "MAX_TOKENS": 50, "grader": short}
     found = asyncio.run(solve(scaffold_named("rsa"), rows, **few))

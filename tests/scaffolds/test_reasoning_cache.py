@@ -20,10 +20,22 @@ def replies(names: tuple[str | int, ...], prompt: str) -> Completion:
 
 def test_three_rounds_are_three_solutions_and_two_summaries() -> None:
     populations, model = traced(reasoning_cache, replies, **SIZES)
-    assert [names for names, *_ in model.asked] == [(0, 0), ("summary", 0), (1, 0), ("summary", 1), (2, 0)]
-    assert [[m.completion.text for m in p] for p in populations] == [[f"attempt {t} \\boxed{{42}}"] for t in range(3)]
+    assert [names for names, *_ in model.asked] == [
+        (0, 0),
+        ("summary", 0),
+        (1, 0),
+        ("summary", 1),
+        (2, 0),
+    ]
+    assert [[m.completion.text for m in p] for p in populations] == [
+        [f"attempt {t} \\boxed{{42}}"] for t in range(3)
+    ]
     assert [p[0].parents for p in populations] == [[], [0], [0]]
-    assert [[c.key for c in p[0].side_calls] for p in populations] == [[], ["('summary', 0)"], ["('summary', 1)"]]
+    assert [[c.key for c in p[0].side_calls] for p in populations] == [
+        [],
+        ["('summary', 0)"],
+        ["('summary', 1)"],
+    ]
     assert not any(p[0].notes or p[0].carried_over for p in populations)
 
 
@@ -33,7 +45,10 @@ def test_summaries_see_the_newest_attempt_with_its_thinking_and_the_summary_befo
     assert "thought 0" in first and "attempt 0" in first and "(none)" in first
     assert "thought 1" in second and "attempt 1" in second and "I recall 0." in second
     assert "attempt 0" not in second and "summing up" not in second
-    assert all("at most two paragraphs" in prompt and PROBLEM.statement in prompt for prompt in (first, second))
+    assert all(
+        "at most two paragraphs" in prompt and PROBLEM.statement in prompt
+        for prompt in (first, second)
+    )
     assert [changes for names, _, changes in model.asked if names[0] == "summary"] == [
         {"max_tokens": 70, "answer_opening": "Summary:"}
     ] * 2

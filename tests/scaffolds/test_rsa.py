@@ -23,9 +23,13 @@ FAILED = Completion("", 0, error="failed")
 
 
 def model(*silent: Names) -> Jumbled:
-    """Return a model whose answers name their request; `silent` ones fail. They arrive in another order."""
+    """Return a model whose answers name their request; `silent` ones fail. They arrive in another
+    order."""
     thought = partial(Completion, "", 0, "thought", completion_tokens=20, finish_reason="stop")
-    return Jumbled(lambda names, prompt: FAILED if names in silent else thought(answer=f"solution {names}"), seed=0)
+    return Jumbled(
+        lambda names, prompt: FAILED if names in silent else thought(answer=f"solution {names}"),
+        seed=0,
+    )
 
 
 def populations(asked: Model | None = None, **constants: Any) -> list[Population]:
@@ -66,7 +70,9 @@ def test_a_candidate_with_nothing_to_carry_is_never_drawn() -> None:
     assert all(sorted(member.parents) == [0, 5] for member in steps[1])
     assert all(len(member.parents) == 3 for member in steps[2])
     whole, fewer = populations(K=6, T=1)[1], populations(model((0, 2)), K=6, T=1)[1]
-    assert [[j for j in m.parents if j != 2] for m in whole] == [m.parents for m in fewer], "in the same order"
+    assert [[j for j in m.parents if j != 2] for m in whole] == [m.parents for m in fewer], (
+        "in the same order"
+    )
 
 
 def test_with_no_candidate_left_members_start_afresh() -> None:
@@ -78,7 +84,9 @@ def test_with_no_candidate_left_members_start_afresh() -> None:
 def test_scores_are_asked_for_all_steps_that_are_drawn_from_and_steer_selection() -> None:
     scored: list[int] = []
 
-    async def score(problem: Problem, population: Population, t: int, ask: Any, config: Any) -> None:
+    async def score(
+        problem: Problem, population: Population, t: int, ask: Any, config: Any
+    ) -> None:
         scored.append(t)
         for i, member in enumerate(population):
             member.self_score = float(i in (2, 4))
@@ -91,7 +99,9 @@ def test_scores_are_asked_for_all_steps_that_are_drawn_from_and_steer_selection(
 
 def test_uniform_draws_every_subset_equally_often() -> None:
     rng, draws = np.random.default_rng(1), 3000
-    counts = Counter(frozenset(uniform(rng, [None] * 5, constants_with(BASE))[:2]) for _ in range(draws))
+    counts = Counter(
+        frozenset(uniform(rng, [None] * 5, constants_with(BASE))[:2]) for _ in range(draws)
+    )
     expected = draws / math.comb(5, 2)
     assert set(counts) == {frozenset(pair) for pair in combinations(range(5), 2)}
     chi2 = sum((count - expected) ** 2 / expected for count in counts.values())
@@ -120,13 +130,19 @@ def test_carry_decides_what_aggregation_sees() -> None:
     assert tail == whole[-51:], "half of 20 tokens is half of the characters"
     assert carried(got, constants_with(BASE | {"CARRY": "tail", "CARRY_TOKENS": 20})) == whole
     uncounted = Completion("0" * 32, 0, thinking="t" * 60, answer="a" * 40)
-    assert carried(uncounted, constants_with(BASE | {"CARRY": "tail"})) == tail[-30:], "three characters a token"
-    forced = Completion("0" * 32, 0, thinking="t", answer="", forced="\\boxed{7}", finish_reason="length")
+    assert carried(uncounted, constants_with(BASE | {"CARRY": "tail"})) == tail[-30:], (
+        "three characters a token"
+    )
+    forced = Completion(
+        "0" * 32, 0, thinking="t", answer="", forced="\\boxed{7}", finish_reason="length"
+    )
     assert carried(forced, constants_with(BASE)) == "\\boxed{7}"
 
 
 def test_seeds_differ_between_all_requests_and_depend_on_names_alone() -> None:
-    names = [(s, p, t, i) for s in range(3) for p in ("a", "b") for t in range(6) for i in range(16)]
+    names = [
+        (s, p, t, i) for s in range(3) for p in ("a", "b") for t in range(6) for i in range(16)
+    ]
     assert len({seeds.derive(*name) for name in names}) == len(names)
     assert all(0 <= seeds.derive(*name) < 2**31 for name in names)
     assert seeds.derive(0, "p1", 2, 3) == 422224726, "journals of earlier releases stay valid"
@@ -140,11 +156,14 @@ class Slow(Model):
         super().__init__(lambda names, prompt: f"solution {names}")
         self.early: set[Names] = set()
 
-    async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+    async def __call__(
+        self, messages: Sequence[Message], *names: str | int, **changes: Any
+    ) -> Completion:
         got = await super().__call__(messages, *names, **changes)
         if names == (0, 0):
             seen = 0
-            while len(self.asked) > seen:  # nothing here waits for anything but turns of the event loop
+            # nothing here waits for anything but turns of the event loop
+            while len(self.asked) > seen:
                 seen = len(self.asked)
                 for _ in range(100):
                     await asyncio.sleep(0)
@@ -157,7 +176,9 @@ def test_a_member_is_asked_for_as_soon_as_its_own_parents_are_there() -> None:
     steps = populations(asked := Slow())
     waiting = {(0, 0)}
     for t in (1, 2, 3):
-        waiting |= {(t, i) for i, m in enumerate(steps[t]) if any((t - 1, j) in waiting for j in m.parents)}
+        waiting |= {
+            (t, i) for i, m in enumerate(steps[t]) if any((t - 1, j) in waiting for j in m.parents)
+        }
     assert len(waiting) > 3
     assert asked.early == {(t, i) for t in range(4) for i in range(6)} - waiting | {(0, 0)}
     assert drawn(steps) == drawn(populations())
@@ -168,7 +189,9 @@ def test_a_straggler_holds_up_no_more_than_a_few_steps_of_the_others() -> None:
     sizes: dict[str, Any] = {"N": 8, "K": 1, "T": 3 * AHEAD}
     steps = populations(asked := Slow(), **sizes)
     assert max(names[0] for names in asked.early) == AHEAD, "and no further"
-    assert len(steps) == 3 * AHEAD + 1 and len(asked.asked) == RSA.max_completions(constants_with(BASE | sizes))
+    assert len(steps) == 3 * AHEAD + 1 and len(asked.asked) == RSA.max_completions(
+        constants_with(BASE | sizes)
+    )
     assert drawn(steps) == drawn(populations(**sizes))
 
 
@@ -197,7 +220,8 @@ def uses(step: Population) -> Counter[int]:
 
 
 def test_the_order_shown_is_drawn_and_draws_nothing_else() -> None:
-    """ORDER decides the places of candidates in a prompt, not the candidates, and nothing in step 0."""
+    """ORDER decides the places of candidates in a prompt, not the candidates, and nothing in step
+    0."""
     asked = {order: model() for order in ("random", "shared")}
     steps = {order: populations(asked[order], N=8, K=3, ORDER=order) for order in asked}
     sets = [[[set(m.parents) for m in step] for step in got] for got in steps.values()]
@@ -209,8 +233,12 @@ def test_the_order_shown_is_drawn_and_draws_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("select", [uniform, boltzmann])
-def test_every_place_is_as_likely_however_often_a_candidate_is_drawn_or_how_well_it_scored(select: Any) -> None:
-    async def score(problem: Problem, population: Population, t: int, ask: Any, config: Any) -> None:
+def test_every_place_is_as_likely_however_often_a_candidate_is_drawn_or_how_well_it_scored(
+    select: Any,
+) -> None:
+    async def score(
+        problem: Problem, population: Population, t: int, ask: Any, config: Any
+    ) -> None:
         for i, member in enumerate(population):
             member.self_score = i / 8
 
@@ -221,7 +249,10 @@ def test_every_place_is_as_likely_however_often_a_candidate_is_drawn_or_how_well
         for member in step:
             ranked = sorted(member.parents, key=lambda j: (-count[j], j))
             for place, j in enumerate(member.parents):
-                for what in (f"number {ranked.index(j)}", f"score {sorted(member.parents).index(j)}"):
+                for what in (
+                    f"number {ranked.index(j)}",
+                    f"score {sorted(member.parents).index(j)}",
+                ):
                     shown[what] += 1
                     firsts[what] += place == 0
     for what, times in shown.items():  # 1,200 prompts: a standard deviation is 0.0136

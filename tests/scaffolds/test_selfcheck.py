@@ -15,8 +15,11 @@ FLAWS = "1. The sum is wrong."
 FULL = f"{FLAWS}\n\nDetails:\nStep 1 holds.\nVerdict: False"
 
 
-def reviewer(verdicts: Sequence[str], rest: str = F, report: str = FULL) -> Callable[[tuple[str | int, ...], str], str]:
-    """Return a model whose reviews are `report`, classified as `verdicts`, then as `rest`. Solutions have names."""
+def reviewer(
+    verdicts: Sequence[str], rest: str = F, report: str = FULL
+) -> Callable[[tuple[str | int, ...], str], str]:
+    """Return a model whose reviews are `report`, classified as `verdicts`, then as `rest`.
+    Solutions have names."""
     classes = dict(enumerate(verdicts))
 
     def reply(names: tuple[str | int, ...], prompt: str) -> str:
@@ -29,7 +32,9 @@ def reviewer(verdicts: Sequence[str], rest: str = F, report: str = FULL) -> Call
     return reply
 
 
-def reviewed_by(verdicts: Sequence[str], rest: str = F, **constants: Any) -> tuple[Model, list[Population]]:
+def reviewed_by(
+    verdicts: Sequence[str], rest: str = F, **constants: Any
+) -> tuple[Model, list[Population]]:
     model = Model(reviewer(verdicts, rest))
     return model, run(selfcheck, model, **(SIZES | constants))
 
@@ -52,7 +57,12 @@ def test_rows_of_passes_or_failures_or_the_rounds_end_it(
 ) -> None:
     model, populations = reviewed_by(verdicts, rest)
     assert (len(model.prompts("verify")), len(model.prompts("correct"))) == (reviews, corrections)
-    assert len(model.asked) == 2 + 2 * reviews + corrections <= SELFCHECK.max_completions(constants_with(SIZES)) == 92
+    assert (
+        len(model.asked)
+        == 2 + 2 * reviews + corrections
+        <= SELFCHECK.max_completions(constants_with(SIZES))
+        == 92
+    )
     assert len(model.prompts("classify")) == reviews
     assert [len(population) for population in populations] == [1] * (2 + reviews)
     notes = [note for population in populations for note in population[0].notes]
@@ -62,7 +72,8 @@ def test_rows_of_passes_or_failures_or_the_rounds_end_it(
 
 
 def test_by_its_own_verdict_a_review_takes_one_request() -> None:
-    """With CLASSIFY = 0: 7 completions if accepted at once, 22 if never. An unclear verdict fails."""
+    """With CLASSIFY = 0: 7 completions if accepted at once, 22 if never. An unclear verdict
+    fails."""
     for verdict, least in (("Verdict: True", 7), ("Verdict: False", 22), ("I cannot tell.", 22)):
         populations, model = traced(selfcheck, reviewer([], report=verdict), **SIZES, CLASSIFY=0)
         assert len(model.asked) == least and not model.prompts("classify")

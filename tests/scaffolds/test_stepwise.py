@@ -8,18 +8,26 @@ from core.scaffolds.stepwise import STEPWISE, stepwise
 from core.types import CUT, Completion, Stage
 from tests.fakes.model import FAILED, PROOF, Model, Names, Reply, constants_with, run
 
-OWN: dict[str, Any] = {"N": 3, "STEPS": 4, "STEP": "line", "VERIFY_SAMPLES": 1, "VERIFY_MODE": "points"}
+OWN: dict[str, Any] = {
+    "N": 3,
+    "STEPS": 4,
+    "STEP": "line",
+    "VERIFY_SAMPLES": 1,
+    "VERIFY_MODE": "points",
+}
 
 
 def solves(points: str = "", steps: int = 3, of_twins: bool = False) -> Reply:
-    """Return a model that writes the line "step t i", and the answer as step number `steps`. Its judgement of a text
-    is the points of the text's last line, by i."""
+    """Return a model that writes the line "step t i", and the answer as step number `steps`. Its
+    judgement of a text is the points of the text's last line, by i."""
 
     def reply(names: Names, prompt: str) -> str:
         if names[0] == "verify":
             return f"Score: {points[int(prompt.partition('Judge')[0].split()[-1])]}"
         t, i = names
-        return f"step {t} \\boxed{{42}} {i}" if t == steps - 1 else f"step {t} {0 if of_twins else i}"
+        return (
+            f"step {t} \\boxed{{42}} {i}" if t == steps - 1 else f"step {t} {0 if of_twins else i}"
+        )
 
     return reply
 
@@ -63,5 +71,7 @@ def test_a_step_that_hit_its_cap_is_continued_in_the_same_line() -> None:
 def test_failed_steps_end_a_solution_and_lose_against_others() -> None:
     populations = run(stepwise, Model(lambda names, _: FAILED), **OWN)
     assert len(populations) == 2 and not populations[-1][0].completion.text
-    *_, (solution,) = run(stepwise, Model(lambda names, _: FAILED if names[0] or names[1] else "begun"), **OWN)
+    *_, (solution,) = run(
+        stepwise, Model(lambda names, _: FAILED if names[0] or names[1] else "begun"), **OWN
+    )
     assert solution.completion.text == "\nbegun"

@@ -19,7 +19,9 @@ def population(*answers: str | None) -> Population:
     return [Member(Completion("0" * 32, 1, "", text, finish_reason="stop")) for text in texts]
 
 
-def stops(population: Population, unanimous: int, confident: float, problem: Problem = PROBLEM) -> bool:
+def stops(
+    population: Population, unanimous: int, confident: float, problem: Problem = PROBLEM
+) -> bool:
     config = constants_with({"STOP_WHEN_UNANIMOUS": unanimous, "STOP_CONFIDENCE": confident})
     return adaptive(problem, population, config)
 
@@ -35,7 +37,9 @@ def stops(population: Population, unanimous: int, confident: float, problem: Pro
         ([None] * 8, False, False, False),
     ],
 )
-def test_the_rules_by_hand(answers: list[str | None], unanimous: bool, at_95: bool, at_90: bool) -> None:
+def test_the_rules_by_hand(
+    answers: list[str | None], unanimous: bool, at_95: bool, at_90: bool
+) -> None:
     got = population(*answers)
     assert (stops(got, 1, 0), stops(got, 0, 0.95), stops(got, 0, 0.9)) == (unanimous, at_95, at_90)
     assert not stops(got, 0, 0)
@@ -47,11 +51,16 @@ def test_members_that_say_the_same_agree_however_they_spell_it() -> None:
     assert stops(population(*spelled, *spelled), 1, 0, problem)
     got = population(*spelled, *spelled[:3], "3")
     assert leading_votes(problem, got) == 7
-    assert not stops(got, 1, 0, problem) and stops(got, 0, 0.95, problem) and not stops(got, 0, 0.99, problem)
+    assert (
+        not stops(got, 1, 0, problem)
+        and stops(got, 0, 0.95, problem)
+        and not stops(got, 0, 0.99, problem)
+    )
 
 
 def test_confidence_is_the_posterior_of_a_majority() -> None:
-    """Compare with a simulation: draw a share and eight votes. How often is the share above a half for v votes?"""
+    """Compare with a simulation: draw a share and eight votes. How often is the share above a half
+    for v votes?"""
     rng = np.random.default_rng(5)
     share = rng.random(60_000)
     seen = (rng.random((8, 60_000)) < share).sum(axis=0)
@@ -66,9 +75,18 @@ def test_a_problem_ends_at_the_first_population_that_agrees() -> None:
 
     shorter = 0
     for seed in range(8):
-        sizes: dict[str, Any] = {"N": 4, "K": 3, "T": 3, "SEED": seed, "STOP_WHEN_UNANIMOUS": 1, "STOP_CONFIDENCE": 0}
+        sizes: dict[str, Any] = {
+            "N": 4,
+            "K": 3,
+            "T": 3,
+            "SEED": seed,
+            "STOP_WHEN_UNANIMOUS": 1,
+            "STOP_CONFIDENCE": 0,
+        }
         whole, early = (run(scaffold, Model(reply), **sizes) for scaffold in (RSA, RSA_ADAPTIVE))
-        agreed = [len({member.completion.text for member in population}) == 1 for population in whole]
+        agreed = [
+            len({member.completion.text for member in population}) == 1 for population in whole
+        ]
         assert early == whole[: agreed.index(True) + 1 if True in agreed[:3] else 4]
         shorter += len(early) < 4
     assert shorter > 0, "nothing to see"

@@ -15,14 +15,20 @@ from core.types import Ask, Grade, Graded, Population, Problem
 from tests.fakes.server import ScriptedServer
 
 GUIDE = scaffolds.__doc__ or ""
-SCAFFOLD = textwrap.dedent(GUIDE[GUIDE.index("    import asyncio") : GUIDE.index("\nThe experiment imports")])
+SCAFFOLD = textwrap.dedent(
+    GUIDE[GUIDE.index("    import asyncio") : GUIDE.index("\nThe experiment imports")]
+)
 
 
 async def by_halves(problem: Problem, population: Population, ask: Ask) -> Graded:
     """Give half a point, whatever a model says."""
-    asking = [[{"role": "user", "content": f"Grade: {member.completion.text}"}] for member in population]
+    asking = [
+        [{"role": "user", "content": f"Grade: {member.completion.text}"}] for member in population
+    ]
     replies = [await ask(messages, i, max_tokens=5) for i, messages in enumerate(asking)]
-    return Graded([Grade(0.5, reason=reply.text, side_calls=(reply,)) for reply in replies], score=0.5)
+    return Graded(
+        [Grade(0.5, reason=reply.text, side_calls=(reply,)) for reply in replies], score=0.5
+    )
 
 
 def test_a_scaffold_and_a_grader_are_a_function_each(
@@ -42,9 +48,18 @@ def test_a_scaffold_and_a_grader_are_a_function_each(
     found = json.loads(path.read_text())
     assert [step["mean_accuracy"]["value"] for step in found["metrics"]["steps"]] == [0.5, 0.5]
     assert found["config"]["N"] == 3 and found["metrics"]["reused"]
-    members = [m for problem in found["problems"] for step in problem["steps"] for m in step["members"]]
-    assert all(m["grade"] == 0.5 and m["reason"] and len(m["grading"]) == 1 and not m["correct"] for m in members)
-    assert len(server.asked) == 2 * 3 and len(grader.asked) == 2 * (3 + 1), "the second run asks nobody anything"
-    assert all("Grade: " in body for body in grader.asked) and not any("Grade: " in body for body in server.asked)
+    members = [
+        m for problem in found["problems"] for step in problem["steps"] for m in step["members"]
+    ]
+    assert all(
+        m["grade"] == 0.5 and m["reason"] and len(m["grading"]) == 1 and not m["correct"]
+        for m in members
+    )
+    assert len(server.asked) == 2 * 3 and len(grader.asked) == 2 * (3 + 1), (
+        "the second run asks nobody anything"
+    )
+    assert all("Grade: " in body for body in grader.asked) and not any(
+        "Grade: " in body for body in server.asked
+    )
     with pytest.raises(UserError, match="by_halves.*by_answer"):
         regrade(path)

@@ -1,4 +1,5 @@
-"""Runs whose replies state answers in words: ANSWER, the card's field, and a warning about unread replies."""
+"""Runs whose replies state answers in words: ANSWER, the card's field, and a warning about unread
+replies."""
 
 from pathlib import Path
 
@@ -18,7 +19,9 @@ SAID = "30 + 12 = 42 \x1b[31m\nSo Tom has 42 apples."
 
 
 @pytest.fixture
-def speaking(server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedServer:
+def speaking(
+    server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> ScriptedServer:
     monkeypatch.setattr(fakes, "reply", lambda *_: SAID)
     return server
 
@@ -36,14 +39,20 @@ def test_a_run_that_cannot_read_its_model_says_so_and_can_be_read_in_another_way
     asked = len(speaking.asked)
     regrade.main([str(results / "words.json"), "ANSWER=text"])
     regraded = regrade.regrade(results / "words.json")[1]
-    assert regraded["config"]["ANSWER"] == "text" and regraded["metrics"]["final"]["mean_accuracy"]["value"] == 1
+    assert (
+        regraded["config"]["ANSWER"] == "text"
+        and regraded["metrics"]["final"]["mean_accuracy"]["value"] == 1
+    )
     assert "unstated" not in regraded["metrics"] and len(speaking.asked) == asked
 
 
 def test_prompts_ask_for_the_form_that_is_read(speaking: ScriptedServer, results: Path) -> None:
     solve_sync(RSA, ROWS, name="text", N=2, K=2, T=1, ANSWER="text")
     found = load(results, "text")
-    assert found["config"]["ANSWER"] == "text" and found["metrics"]["final"]["mean_accuracy"]["value"] == 1
+    assert (
+        found["config"]["ANSWER"] == "text"
+        and found["metrics"]["final"]["mean_accuracy"]["value"] == 1
+    )
     assert all("The answer is" in body and "boxed" not in body for body in speaking.asked)
     for way, words in (("auto", "boxed"), ("number", "only the final answer, as a number")):
         solve_sync(BASELINE, ROWS, name=way, N=1, ANSWER=way)
@@ -57,9 +66,12 @@ def test_the_constant_wins_over_the_card() -> None:
 
 
 @pytest.mark.parametrize(
-    ("length", "doubt", "warns"), [(0, "no answer", True), (15, "truncated", False), (0, None, False)]
+    ("length", "doubt", "warns"),
+    [(0, "no answer", True), (15, "truncated", False), (0, None, False)],
 )
-def test_a_warning_needs_replies_that_mostly_ended(length: int, doubt: str | None, warns: bool) -> None:
+def test_a_warning_needs_replies_that_mostly_ended(
+    length: int, doubt: str | None, warns: bool
+) -> None:
     one = {"answer": None, "correct": False, "doubt": doubt}
     members = [one | {"finish_reason": "length" if i < length else "stop"} for i in range(20)]
     counts = Unstated()

@@ -24,8 +24,12 @@ class Server:
 
 async def beats(seconds: float, server: Server) -> None:
     with Bar("07_nomos", 10) as shown:
-        async with shown.beating(cast(Generator, server), lambda: "mean accuracy 50.0% at t=1, n=2"):
-            shown.arrived(Completion("k", 0, answer="x", prompt_tokens=1, completion_tokens=80), True)
+        async with shown.beating(
+            cast(Generator, server), lambda: "mean accuracy 50.0% at t=1, n=2"
+        ):
+            shown.arrived(
+                Completion("k", 0, answer="x", prompt_tokens=1, completion_tokens=80), True
+            )
             shown.arrived(Completion("k", 0, error="status 500"), True)
             await asyncio.sleep(seconds)
 
@@ -38,7 +42,8 @@ def test_in_a_log_it_is_a_line_by_the_clock(
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) > 2, "also if nothing arrives"
     assert re.fullmatch(
-        r"07_nomos: 20%, 2/10 completions, 00:0\d, failed 1, about \S+ left, 3 in flight, 200 tok, [\d,]+ tok/s, "
+        r"07_nomos: 20%, 2/10 completions, 00:0\d, failed 1, about \S+ left, 3 in flight, 200 tok, "
+        r"[\d,]+ tok/s, "
         r"mean accuracy 50.0% at t=1, n=2",
         lines[0],
     )
@@ -46,7 +51,10 @@ def test_in_a_log_it_is_a_line_by_the_clock(
     away.trouble, away.reason = "server unreachable for 40 s (run ends at 128 s)", "no connection"
     asyncio.run(beats(0.2, away))
     line = capsys.readouterr().err.splitlines()[0]
-    assert f"00:00, {away.trouble}, failed 1, 3 in flight, no connection" in line and "left" not in line
+    assert (
+        f"00:00, {away.trouble}, failed 1, 3 in flight, no connection" in line
+        and "left" not in line
+    )
 
 
 def test_on_a_terminal_it_is_redrawn_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,4 +64,6 @@ def test_on_a_terminal_it_is_redrawn_by_the_clock(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(bar, "SECONDS", 0.05)
     asyncio.run(beats(0.3, Server()))
     drawn = [line for line in shown.getvalue().split("\r") if "2/10 [00:0" in line]
-    assert len(drawn) > 2 and "3 in flight, 200 tok" in drawn[0] and "mean accuracy 50.0%" in drawn[0]
+    assert (
+        len(drawn) > 2 and "3 in flight, 200 tok" in drawn[0] and "mean accuracy 50.0%" in drawn[0]
+    )

@@ -1,4 +1,5 @@
-"""Equal compute: what a budget buys, how it is enforced, and the whole comparison on the embedded engine."""
+"""Equal compute: what a budget buys, how it is enforced, and the whole comparison on the embedded
+engine."""
 
 import asyncio
 import json
@@ -30,7 +31,9 @@ from tests.fakes.server import ScriptedServer, reply
 from tests.helpers import documents
 
 
-def member(tokens: int, parents: Sequence[int] = (), seconds: float = 1.0, **more: Any) -> dict[str, Any]:
+def member(
+    tokens: int, parents: Sequence[int] = (), seconds: float = 1.0, **more: Any
+) -> dict[str, Any]:
     return documents.member(tokens, parents, seconds=seconds, **more)
 
 
@@ -39,8 +42,11 @@ def step(score: float, *members: dict[str, Any]) -> dict[str, Any]:
 
 
 def buys(steps: Sequence[dict[str, Any]], budget: float, meter: Meter = TOKENS) -> Bought:
-    """What a budget buys of steps as they stand in a results file. Keys of scripted models are none of a journal's."""
-    for cost in (cost for each in steps for m in each["members"] for cost in (m, *m.get("checks", []))):
+    """What a budget buys of steps as they stand in a results file. Keys of scripted models are none
+    of a journal's."""
+    for cost in (
+        cost for each in steps for m in each["members"] for cost in (m, *m.get("checks", []))
+    ):
         cost["key"] = documents.KEY
     return bought([convert(each, StepResult) for each in steps], budget, meter)
 
@@ -63,14 +69,18 @@ STEPS = [
         (9999, (1.0, 300, 50, 25, 5, 8.5, 0, 325, 350)),
     ],
 )
-def test_a_budget_buys_the_steps_that_it_pays_for_whole(budget: int, expected: tuple[float | None, ...]) -> None:
+def test_a_budget_buys_the_steps_that_it_pays_for_whole(
+    budget: int, expected: tuple[float | None, ...]
+) -> None:
     found = buys(STEPS, budget)
     names = ("tokens", "prompt", "cached", "calls", "path", "cut", "read", "read_cold")
     assert (found.score, *(found.figures[name] for name in names)) == expected
 
 
-TINY = Shape(1, 1, 1, 1, head_dim=2, intermediate=1, vocab=1, tied=True)  # 17 parameters in its layer, 19 in a step
-WRITTEN = [(100, 100), (50, 30), (20,)]  # completion tokens of STEPS; prompts take 10 tokens, 5 of which are cached
+# 17 parameters in its layer, 19 in a step
+TINY = Shape(1, 1, 1, 1, head_dim=2, intermediate=1, vocab=1, tied=True)
+# completion tokens of STEPS; prompts take 10 tokens, 5 of which are cached
+WRITTEN = [(100, 100), (50, 30), (20,)]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +90,12 @@ WRITTEN = [(100, 100), (50, 30), (20,)]  # completion tokens of STEPS; prompts t
         ("read", lambda tokens: tokens + 5),
         ("read_cold", lambda tokens: tokens + 10),
         ("dollars", lambda tokens: (5 * 3.0 + 5 * 1.0 + tokens * 10.0) / 1e6),
-        ("flops", lambda tokens: 2 * (17 * 5 + 19 * tokens) + 8 * sum(range(5, 10 + tokens)) + 4 * (5 + tokens)),
+        (
+            "flops",
+            lambda tokens: (
+                2 * (17 * 5 + 19 * tokens) + 8 * sum(range(5, 10 + tokens)) + 4 * (5 + tokens)
+            ),
+        ),
     ],
 )
 def test_a_budget_can_be_counted_in_any_unit(unit: str, cost: Callable[[int], float]) -> None:
@@ -91,7 +106,9 @@ def test_a_budget_can_be_counted_in_any_unit(unit: str, cost: Callable[[int], fl
         found = buys(STEPS, spent * (1 + 1e-9), meter)
         assert found.score == [0.5, 0.0, 1.0][number]
         assert found.figures[unit] == pytest.approx(spent)
-        assert found.figures.keys() > {"tokens", "read", "read_cold", "flops", "dollars"}, "the others are counted too"
+        assert found.figures.keys() > {"tokens", "read", "read_cold", "flops", "dollars"}, (
+            "the others are counted too"
+        )
 
 
 def test_a_unit_without_known_costs_is_refused_and_unknown_costs_are_no_zeros() -> None:
@@ -110,7 +127,9 @@ def test_a_free_step_answers_only_with_the_one_it_selects() -> None:
     refined = step(0.0, member(50, [0]), member(50, [1]))
     steps = [step(0.0, member(10), member(10)), best, shown, refined]
     assert [buys(steps, budget).score for budget in (20, 119, 120)] == [1.0, 1.0, 0.0]
-    assert buys([step(0.5, member(0), member(0)), refined], 50).score == 0.5, "failed samples are an answer"
+    assert buys([step(0.5, member(0), member(0)), refined], 50).score == 0.5, (
+        "failed samples are an answer"
+    )
 
 
 def test_independent_samples_make_no_path() -> None:
@@ -132,7 +151,10 @@ class Virtual(selectors.DefaultSelector):
 @pytest.mark.parametrize(
     "each",
     [
-        *map(entry, ("05_rsa_qed", "06_deepseek_math", "07_nomos", "08_reasoning_cache", "09_selfcheck")),
+        *map(
+            entry,
+            ("05_rsa_qed", "06_deepseek_math", "07_nomos", "08_reasoning_cache", "09_selfcheck"),
+        ),
         *map(entry, ("10_static_math_agent", "11_math_agent", "13_best_of", "14_refinement")),
         entry("02_rsa_basic", replace(RSA, run=partial(rsa, stop=lambda *_: False))),
     ],
@@ -142,16 +164,29 @@ def test_the_path_is_the_time_of_a_run_if_no_request_waits(each: Entry, seed: in
     clock = Virtual()
     loop = asyncio.SelectorEventLoop(clock)
     loop.time = lambda: clock.now  # type: ignore[method-assign]
-    config = constants_with({"SEED": seed, "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | dict(each.constants))
+    config = constants_with(
+        {"SEED": seed, "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | dict(each.constants)
+    )
 
     async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
         number = derive(seed, *names)
         await asyncio.sleep(1 + number % 7)
         text = reply(messages[-1]["content"], number)
-        return Completion(repr(names), 0, "", text, finish_reason="stop", completion_tokens=10, seconds=1 + number % 7)
+        return Completion(
+            repr(names),
+            0,
+            "",
+            text,
+            finish_reason="stop",
+            completion_tokens=10,
+            seconds=1 + number % 7,
+        )
 
     async def collect() -> list[Any]:
-        return [graded_step(PROBLEM, 0, population) async for population in each.scaffold.run(PROBLEM, ask, config)]
+        return [
+            graded_step(PROBLEM, 0, population)
+            async for population in each.scaffold.run(PROBLEM, ask, config)
+        ]
 
     try:
         steps = loop.run_until_complete(collect())
@@ -168,22 +203,31 @@ def test_a_budget_ends_a_problem_after_the_step_that_goes_beyond_it() -> None:
             for t in range(100):
                 completion = await ask([{"role": "user", "content": "?"}], t, 0)
                 check_ = await ask([{"role": "user", "content": "!"}], "verify", t)
-                yield [Member(completion, side_calls=[check_]), Member(completion, carried_over=True)]
+                yield [
+                    Member(completion, side_calls=[check_]),
+                    Member(completion, carried_over=True),
+                ]
         finally:
             ended.append(True)
 
     async def collect(tokens: int) -> int:
         model = Model(lambda names, prompt: "x")  # 10 tokens each
-        populations = [p async for p in Budgeted(endless, tokens)(PROBLEM, model, constants_with({}))]
+        populations = [
+            p async for p in Budgeted(endless, tokens)(PROBLEM, model, constants_with({}))
+        ]
         assert len(model.asked) == 2 * len(populations)
         return len(populations)
 
-    assert [asyncio.run(collect(tokens)) for tokens in (1, 19, 20, 59)] == [1, 1, 2, 3] and len(ended) == 4
+    assert [asyncio.run(collect(tokens)) for tokens in (1, 19, 20, 59)] == [1, 1, 2, 3] and len(
+        ended
+    ) == 4
 
 
 def saved(path: Path, *problems: Sequence[dict[str, Any]]) -> Path:
     """Write results with these steps of each problem."""
-    path.write_text(json.dumps(documents.document([documents.problem("p", steps) for steps in problems])))
+    path.write_text(
+        json.dumps(documents.document([documents.problem("p", steps) for steps in problems]))
+    )
     return path
 
 
@@ -198,7 +242,11 @@ def test_rows_are_paired_with_the_first_over_the_means_of_seeds(tmp_path: Path) 
     found = rows(runs, (50, 100))
     pair(found, "base")
     by_name = {(row.name, row.budget): row for row in found}
-    assert by_name["base", 100].scores == [0, 0.5, 1] and by_name["other", 100].scores == [1, 0.5, 1]
+    assert by_name["base", 100].scores == [0, 0.5, 1] and by_name["other", 100].scores == [
+        1,
+        0.5,
+        1,
+    ]
     against = by_name["other", 100].against
     assert against is not None and (against.wins, against.losses, against.ties) == (1, 0, 2)
     assert by_name["base", 100].against is None and by_name["other", 50].unanswered == 1.0
@@ -210,19 +258,28 @@ def test_the_reference_of_the_comparison_uses_up_every_budget() -> None:
     found = runpy.run_path("experiments/15_compute_matched.py")
     budgets = [float(each) for each in found["BUDGETS"].split(",")]
     first = found["comparison"].chosen(Constants(BUDGETS=found["BUDGETS"]))[0]
-    config = constants_with({"SEED": 0, "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | dict(first.constants))
+    config = constants_with(
+        {"SEED": 0, "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | dict(first.constants)
+    )
 
     async def collect() -> list[Any]:
         model = Model(lambda names, prompt: "\\boxed{42}")  # 10 tokens each
-        return [graded_step(PROBLEM, 0, population) async for population in first.scaffold.run(PROBLEM, model, config)]
+        return [
+            graded_step(PROBLEM, 0, population)
+            async for population in first.scaffold.run(PROBLEM, model, config)
+        ]
 
     steps = asyncio.run(collect())
     for budget in budgets:
         assert buys(steps, round(10 * budget)).figures["calls"] == int(budget)
-        assert not budget.is_integer(), "of whole samples, half of the problems would just miss the last"
+        assert not budget.is_integer(), (
+            "of whole samples, half of the problems would just miss the last"
+        )
 
 
-def test_a_row_that_answered_nothing_has_no_difference_and_p_is_corrected_over_the_table(tmp_path: Path) -> None:
+def test_a_row_that_answered_nothing_has_no_difference_and_p_is_corrected_over_the_table(
+    tmp_path: Path,
+) -> None:
     steps = {
         "base": [step(0, member(100))],
         "late": [step(1, member(300))],
@@ -236,22 +293,40 @@ def test_a_row_that_answered_nothing_has_no_difference_and_p_is_corrected_over_t
     assert compared == [("late", 300), ("good", 100), ("good", 200), ("good", 300)]
     ps = [by_name[key].against.p for key in compared]  # type: ignore[union-attr]
     assert ps == [2 / 2**12, 1, 2 / 2**12, 2 / 2**12]
-    assert [by_name[key].p_holm for key in compared] == pytest.approx([8 / 2**12, 1, 8 / 2**12, 8 / 2**12])
-    cells = {tuple(line.split()[:2]): line.split()[2:] for line in table(found, "base").body().splitlines()[2:]}
-    assert cells["late", "200"][:4] == cells["base", "50"][:4] == ["-"] * 4, "no accuracy, no difference, no p"
+    assert [by_name[key].p_holm for key in compared] == pytest.approx(
+        [8 / 2**12, 1, 8 / 2**12, 8 / 2**12]
+    )
+    cells = {
+        tuple(line.split()[:2]): line.split()[2:]
+        for line in table(found, "base").body().splitlines()[2:]
+    }
+    assert cells["late", "200"][:4] == cells["base", "50"][:4] == ["-"] * 4, (
+        "no accuracy, no difference, no p"
+    )
     assert "p (Holm)" in table(found, "base").body().splitlines()[0]
     assert all(row.p_holm is None for row in found if not row.against)
 
 
 def test_entries_take_the_constants_of_their_experiments() -> None:
     best_of = entry("13_best_of", N=4, name="small")
-    assert (best_of.name, best_of.constants["N"], best_of.constants["VERIFY_SAMPLES"]) == ("small", 4, 4)
+    assert (best_of.name, best_of.constants["N"], best_of.constants["VERIFY_SAMPLES"]) == (
+        "small",
+        4,
+        4,
+    )
     assert best_of.scaffold is BEST_OF and "MAX_TOKENS" not in best_of.constants
     small = entry("14_refinement", ROUNDS=2)
-    few = Constants(BUDGETS="2,2.5")  # the first draws three samples, and the others three completions at most
+    # the first draws three samples, and the others three completions at most
+    few = Constants(BUDGETS="2,2.5")
     comparison = Comparison([entry("12_majority", STAGE=1), best_of, small])
-    assert comparison.max_completions(few) == 3 + 3 + 3 and comparison.max_completions(Constants()) == 12 + 11 + 3
-    assert [each.name for each in comparison.chosen(Constants(ENTRIES="small"))] == ["12_majority", "small"]
+    assert (
+        comparison.max_completions(few) == 3 + 3 + 3
+        and comparison.max_completions(Constants()) == 12 + 11 + 3
+    )
+    assert [each.name for each in comparison.chosen(Constants(ENTRIES="small"))] == [
+        "12_majority",
+        "small",
+    ]
     config: Any = best_of.config(Constants(VERIFY_TOKENS=7, RUNS=3))
     assert (config.VERIFY_TOKENS, config.RUNS) == (7, 3)
 
@@ -273,9 +348,16 @@ def test_what_cannot_be_compared_is_refused(entries: Any, constants: Any) -> Non
 
 
 def test_budgets_in_samples_need_token_counts(tmp_path: Path) -> None:
-    none, *both = (saved(tmp_path / f"{tokens}.json", [step(1, *[member(tokens)] * 4)]) for tokens in (0, 100, 120))
-    assert in_unit((2.5,), both) == [275] and in_unit((2.5,), both, Meter("read")) == [round(2.5 * 115)]
-    assert in_unit((2.5,), both, Meter("dollars", prices=Prices(1.0, 0.0, 1.0))) == [pytest.approx(2.5 * 115 / 1e6)]
+    none, *both = (
+        saved(tmp_path / f"{tokens}.json", [step(1, *[member(tokens)] * 4)])
+        for tokens in (0, 100, 120)
+    )
+    assert in_unit((2.5,), both) == [275] and in_unit((2.5,), both, Meter("read")) == [
+        round(2.5 * 115)
+    ]
+    assert in_unit((2.5,), both, Meter("dollars", prices=Prices(1.0, 0.0, 1.0))) == [
+        pytest.approx(2.5 * 115 / 1e6)
+    ]
     with pytest.raises(UserError):
         in_unit((2.5,), [none])
 
@@ -287,7 +369,10 @@ def compared(entries: list[Entry], monkeypatch: pytest.MonkeyPatch, *overrides: 
 
 
 def test_a_comparison_asks_nothing_twice(
-    server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    server: ScriptedServer,
+    results: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("BASE_URL", server.url)
     entries = [MADE, entry("02_rsa_basic", N=2, K=2, T=1)]
@@ -301,7 +386,13 @@ def test_a_comparison_asks_nothing_twice(
     lines = [json.loads(line) for line in (folder / "table.jsonl").read_text().splitlines()]
     assert [line["scaffold"] for line in lines[1:]] == ["12_majority"] * 2 + ["02_rsa_basic"] * 2
     assert all(line["tokens"] <= line["budget"] for line in lines[1:])
-    assert (folder / "table.txt").read_text() in shown[1] and len(list(folder.glob("*-seed?.json"))) == 4
-    ahead = entry("12_majority", name="ahead", N=64, STAGE=1)  # a budget ends it while requests are in flight
+    assert (folder / "table.txt").read_text() in shown[1] and len(
+        list(folder.glob("*-seed?.json"))
+    ) == 4
+    # a budget ends it while requests are in flight
+    ahead = entry("12_majority", name="ahead", N=64, STAGE=1)
     compared([MADE, ahead], monkeypatch, "PROBLEMS=sums", "LIMIT=1", "SEED=2")
-    assert {path.name for path in folder.glob("ahead*.json")} == {"ahead-seed2.json", "ahead-seed3.json"}
+    assert {path.name for path in folder.glob("ahead*.json")} == {
+        "ahead-seed2.json",
+        "ahead-seed3.json",
+    }

@@ -52,7 +52,11 @@ def test_shots_are_turns_before_each_problem_and_worked_aggregations_before_cand
         assert [question] == prompts.solve(Problem("", row["problem"], None))
         assert reply["content"] == f"{row['solution']}\n\n{BOX % row['answer']}"
     system, *turns, last = asked(server)[-1]
-    assert system["content"] == "Be brief." and "Below are 3 candidate" in last["content"] and len(turns) == 4
+    assert (
+        system["content"] == "Be brief."
+        and "Below are 3 candidate" in last["content"]
+        and len(turns) == 4
+    )
     for row, question, reply in zip(OURS, turns[::2], turns[1::2], strict=False):
         wrong = [f"{each['solution']}\n\n{BOX % each['answer']}" for each in row["candidates"]]
         assert [question] == prompts.aggregate(Problem("", row["problem"], None), wrong)
@@ -65,15 +69,29 @@ def test_results_record_only_what_is_used_and_a_changed_shot_is_another_request(
     solve_sync(RSA, TWO, N=2, K=2, T=0, name="plain")
     plain, count = load(results, "plain"), len(server.asked)
     assert not {"SHOTS", "SYSTEM", "PROMPT"} & plain["config"].keys()
-    assert not {name for name in plain["provenance"] if name.startswith(("shots", "system", "prompt_"))}
+    assert not {
+        name for name in plain["provenance"] if name.startswith(("shots", "system", "prompt_"))
+    }
     assert all(len(messages) == 1 for messages in asked(server))
     hashes = set()
     for words in ("2 + 2 = 4.", "Two and two are 4."):
-        solve_sync(RSA, TWO, N=2, K=2, T=0, SHOTS=file_of(tmp_path, ROWS[0] | {"solution": words}), name="shown")
+        solve_sync(
+            RSA,
+            TWO,
+            N=2,
+            K=2,
+            T=0,
+            SHOTS=file_of(tmp_path, ROWS[0] | {"solution": words}),
+            name="shown",
+        )
         document = load(results, "shown")
         hashes.add(document["provenance"]["shots_sha256"])
-        assert document["provenance"]["shots"] == 1 and document["config"]["SHOTS"].endswith("shots.jsonl")
-    assert len(hashes) == 2 and len(server.asked) == 3 * count, "the journal's key contains the messages"
+        assert document["provenance"]["shots"] == 1 and document["config"]["SHOTS"].endswith(
+            "shots.jsonl"
+        )
+    assert len(hashes) == 2 and len(server.asked) == 3 * count, (
+        "the journal's key contains the messages"
+    )
 
 
 def test_a_prompts_file_has_a_part_for_solving_and_one_for_aggregation(
@@ -81,7 +99,8 @@ def test_a_prompts_file_has_a_part_for_solving_and_one_for_aggregation(
 ) -> None:
     path = tmp_path / "prompt.txt"
     path.write_text(
-        "Q: {problem} \\boxed{}\n[aggregate]\nQ: {problem}\n\n{candidates}\nBest \\boxed{}:\n", encoding="utf-8"
+        "Q: {problem} \\boxed{}\n[aggregate]\nQ: {problem}\n\n{candidates}\nBest \\boxed{}:\n",
+        encoding="utf-8",
     )
     solve_sync(RSA, TWO[:1], N=2, K=2, T=1, SHOTS=1, PROMPT=str(path))
     first, last = asked(server)[0], asked(server)[-1]
@@ -93,7 +112,9 @@ def test_a_prompts_file_has_a_part_for_solving_and_one_for_aggregation(
     assert load(results, "rsa")["provenance"].keys() >= {"prompt_sha256", "shots_sha256"}
     path.write_text("Q: {problem} \\boxed{}", encoding="utf-8")
     framed = given(PROMPT=path).frame(prompts.aggregate(PROBLEM, ["{problem}", "b"]))
-    assert framed == prompts.aggregate(PROBLEM, ["{problem}", "b"]), "the built-in prompt aggregates"
+    assert framed == prompts.aggregate(PROBLEM, ["{problem}", "b"]), (
+        "the built-in prompt aggregates"
+    )
 
 
 def test_other_requests_stay_as_they_are() -> None:
@@ -136,7 +157,9 @@ def test_bad_input_is_one_line_before_any_request(
         path.write_text(f"{text}\n", encoding="utf-8")
     with pytest.raises(UserError) as raised:
         solve_sync(RSA, TWO, N=2, K=2, T=1, **{constant: str(path) if text else value})
-    assert all(word in str(raised.value) for word in (constant, value)) and "\n" not in str(raised.value)
+    assert all(word in str(raised.value) for word in (constant, value)) and "\n" not in str(
+        raised.value
+    )
     assert not server.asked
 
 

@@ -23,7 +23,8 @@ Start = Callable[..., None]
 
 
 async def lucky(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
-    """Ask eight times for the answer, which is 1 in these tests, and choose by it. No scaffold can know the answer."""
+    """Ask eight times for the answer, which is 1 in these tests, and choose by it. No scaffold can
+    know the answer."""
     asking = (ask([{"role": "user", "content": problem.statement}], 0, i) for i in range(8))
     drawn = await asyncio.gather(*asking)
     drawn.sort(key=lambda completion: "{1}" not in completion.text)
@@ -41,12 +42,16 @@ ENTRIES = [
 def started(server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
     """Return a function that runs the race, or the comparison 98_all, on 30 problems."""
     file = results.parent / "ones.json"
-    file.write_text(json.dumps([{"id": f"p{i}", "problem": f"Find {i}.", "answer": "1"} for i in range(30)]))
+    file.write_text(
+        json.dumps([{"id": f"p{i}", "problem": f"Find {i}.", "answer": "1"} for i in range(30)])
+    )
 
     def start(name: str, *words: str) -> None:
         monkeypatch.setattr("sys.argv", [f"{name}.py", f"PROBLEMS={file}", *words])
         if name == "99_race":
-            run_race(Comparison(ENTRIES, Constants), {"__file__": "99_race.py", "BUDGET": 9, "BLOCK": 10})
+            run_race(
+                Comparison(ENTRIES, Constants), {"__file__": "99_race.py", "BUDGET": 9, "BLOCK": 10}
+            )
         else:
             compare(Comparison(ENTRIES), {"__file__": f"{name}.py"})
 
@@ -54,7 +59,9 @@ def started(server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPat
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
-    found = [json.loads(line) for line in (folder / "99_race" / "table.jsonl").read_text().splitlines()]
+    found = [
+        json.loads(line) for line in (folder / "99_race" / "table.jsonl").read_text().splitlines()
+    ]
     return [{key: value for key, value in line.items() if key != "made"} for line in found]
 
 
@@ -80,7 +87,9 @@ def test_a_race_drops_the_worse_and_a_stopped_race_ends_the_same(
     heads = {name: read.read(results / "99_race" / f"{name}-seed0.json")[0] for name in ran}
     assert {name: of.problem_set["n"] for name, of in heads.items() if of.complete} == ran
     assert not list((results / "99_race").glob("*.partial.json"))
-    assert max(ran.values()) == ran["lucky"] < 30 and all(row["state"].startswith("dropped") for row in rows[1:])
+    assert max(ran.values()) == ran["lucky"] < 30 and all(
+        row["state"].startswith("dropped") for row in rows[1:]
+    )
     assert all(look in (results / "99_race" / "table.txt").read_text() for look in head["looks"])
     assert len(server.asked) < 30 * (10 + 8 + 1), "no entry ran on all problems"
     started("99_race")
@@ -90,8 +99,11 @@ def test_a_race_drops_the_worse_and_a_stopped_race_ends_the_same(
 
 
 def problems_asked(server: ScriptedServer, first: int) -> list[str]:
-    """Return the problems of the requests from number `first` on, in the order of their first request."""
-    asked = (json.loads(body)["messages"][-1]["content"].split(".")[0] for body in server.asked[first:])
+    """Return the problems of the requests from number `first` on, in the order of their first
+    request."""
+    asked = (
+        json.loads(body)["messages"][-1]["content"].split(".")[0] for body in server.asked[first:]
+    )
     return list(dict.fromkeys(asked))
 
 
@@ -103,13 +115,16 @@ def test_a_race_reuses_the_requests_of_an_earlier_comparison(
     started("99_race", "LIMIT=10", "ALPHA=0.000001")
     head, *rows = lines(results)
     assert not head["is_settled"] and [row["state"] for row in rows] == ["left"] * 3
-    assert len(problems_asked(server, asked)) == 4, "requests about the first six problems are in the journal"
+    assert len(problems_asked(server, asked)) == 4, (
+        "requests about the first six problems are in the journal"
+    )
 
 
 def test_a_race_takes_its_problems_in_random_order_even_if_an_earlier_run_had_the_first(
     started: Start, server: ScriptedServer, results: Path
 ) -> None:
-    """A file may be sorted by difficulty. Its first problems alone could drop the scaffold that is best on all."""
+    """A file may be sorted by difficulty. Its first problems alone could drop the scaffold that is
+    best on all."""
     started("98_all", "LIMIT=10", "BUDGETS=9")
     asked = len(server.asked)
     started("99_race", "LIMIT=20", "ALPHA=0.000001")
@@ -130,6 +145,10 @@ def refusal(started: Start, capsys: pytest.CaptureFixture[str], *words: str) -> 
     return line
 
 
-@pytest.mark.parametrize("word", ["PRIOR=98_all", "ENTRIES=12_majority", "ENTRIES=rsa", "ALPHA=0", "BUDGET=0.5"])
-def test_a_race_that_cannot_be_is_refused(word: str, started: Start, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "word", ["PRIOR=98_all", "ENTRIES=12_majority", "ENTRIES=rsa", "ALPHA=0", "BUDGET=0.5"]
+)
+def test_a_race_that_cannot_be_is_refused(
+    word: str, started: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
     refusal(started, capsys, word)

@@ -1,4 +1,5 @@
-"""Regrading from results and journal without a server: equal figures, and the changes if the grader has changed."""
+"""Regrading from results and journal without a server: equal figures, and the changes if the grader
+has changed."""
 
 import json
 from pathlib import Path
@@ -21,7 +22,10 @@ from tests.helpers.runs import load
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results of a run whose server is gone."""
     folder = tmp_path_factory.mktemp("regrade")
-    rows = [{"id": f"p{i}", "problem": f"What is {i}?", "answer": rf"\frac{{{i}}}{{2}}"} for i in range(3)]
+    rows = [
+        {"id": f"p{i}", "problem": f"What is {i}?", "answer": rf"\frac{{{i}}}{{2}}"}
+        for i in range(3)
+    ]
     server = ScriptedServer()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BASE_URL", server.url)
@@ -40,7 +44,9 @@ def test_graded_again_with_the_same_grader_the_results_are_the_same(stored: Path
     assert [json.loads(each.read_text()) for each in kept] == [before]
 
 
-def test_the_reason_of_a_failed_continuation_is_kept(moody: Moody, results: Path, monkeypatch: Any) -> None:
+def test_the_reason_of_a_failed_continuation_is_kept(
+    moody: Moody, results: Path, monkeypatch: Any
+) -> None:
     """The journal lacks it, so that the next run forces the answer again."""
     monkeypatch.setenv("BASE_URL", moody.url)
     cut = answer(200, chat({"content": "", "reasoning_content": "so far"}, finish_reason="length"))
@@ -66,12 +72,19 @@ def test_what_changed_is_printed_answer_by_answer(
     regrade.main(["03_rsa_verify"])
     out = capsys.readouterr().out
     assert "p1, t=0, member 2: 41 (right" in out and f"-> {truth} (" in out
-    assert "changed answers, grades and votes: 1 (36 completions were graded)" in out and "new grades" in out
+    assert (
+        "changed answers, grades and votes: 1 (36 completions were graded)" in out
+        and "new grades" in out
+    )
     assert load(stored, "03_rsa_verify")["problems"][1]["steps"][0]["members"][2]["answer"] == truth
 
 
-@pytest.mark.parametrize("words", ["", "--all", "02_nothing", "03_rsa_verify ANSWER=some", "03_rsa_verify N=4"])
-def test_bad_input_is_one_line(words: str, stored: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "words", ["", "--all", "02_nothing", "03_rsa_verify ANSWER=some", "03_rsa_verify N=4"]
+)
+def test_bad_input_is_one_line(
+    words: str, stored: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RESULTS_DIR", str(stored))
     with pytest.raises(SystemExit) as ended:
         regrade.main(words.split())

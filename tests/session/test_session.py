@@ -26,13 +26,17 @@ def opened(server: ScriptedServer, tmp_path: Path) -> Iterator[Session[Constants
         yield opened
 
 
-def all_of(opened: Session[Constants], items: list[int], one: Any, places: int = 8) -> tuple[list[Any], Bar]:
+def all_of(
+    opened: Session[Constants], items: list[int], one: Any, places: int = 8
+) -> tuple[list[Any], Bar]:
     with Bar("asking", len(items)) as bar:
         work = opened.each(items, one, bar, places, lambda _: "", nullcontext("own"))
         return opened.asked(work, "all of it is kept"), bar
 
 
-def test_results_keep_the_order_of_the_items(opened: Session[Constants], server: ScriptedServer) -> None:
+def test_results_keep_the_order_of_the_items(
+    opened: Session[Constants], server: ScriptedServer
+) -> None:
     async def one(item: int, generator: Generator, own: str) -> tuple[int, str, str]:
         reply = await generator([{"role": "user", "content": f"What is {item}?"}], item, Sampling())
         return item, reply.text, own
@@ -45,7 +49,9 @@ def test_results_keep_the_order_of_the_items(opened: Session[Constants], server:
 
 
 @pytest.mark.parametrize("places", [1, 3])
-def test_no_more_items_are_begun_than_there_are_places(opened: Session[Constants], places: int) -> None:
+def test_no_more_items_are_begun_than_there_are_places(
+    opened: Session[Constants], places: int
+) -> None:
     begun, most = 0, 0
 
     async def one(item: int, generator: Generator, own: str) -> None:

@@ -47,7 +47,10 @@ def expand(*words: str, name: str = "02_rsa_basic") -> Grid:
 
 
 def test_a_sweep_asks_only_what_no_other_of_its_runs_asks(
-    server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    server: ScriptedServer,
+    results: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     swept(monkeypatch, "N=2,4", "K=2,3", "T=2,1")
     out = capsys.readouterr().out
@@ -56,10 +59,16 @@ def test_a_sweep_asks_only_what_no_other_of_its_runs_asks(
     assert "N=2,K=3,T=2, N=2,K=3,T=1 (K=3 is larger than N=2)" in out
     found = rows(results)
     assert set(found) == {
-        f"N={n},K={k},T={t}" for n, k, t in ((2, 2, 2), (2, 2, 1), (4, 2, 2), (4, 2, 1), (4, 3, 2), (4, 3, 1))
+        f"N={n},K={k},T={t}"
+        for n, k, t in ((2, 2, 2), (2, 2, 1), (4, 2, 2), (4, 2, 1), (4, 3, 2), (4, 3, 1))
     }
-    assert [found[f"N=4,K=2,T={t}"]["calls"] for t in (1, 2)] == [8, 12], "a run counts what others have asked for it"
-    assert found["N=4,K=3,T=1"]["constants"] == {"N": 4, "K": 3, "T": 1} and found["N=4,K=3,T=1"]["budget"] is None
+    assert [found[f"N=4,K=2,T={t}"]["calls"] for t in (1, 2)] == [8, 12], (
+        "a run counts what others have asked for it"
+    )
+    assert (
+        found["N=4,K=3,T=1"]["constants"] == {"N": 4, "K": 3, "T": 1}
+        and found["N=4,K=3,T=1"]["budget"] is None
+    )
     folder = results / NAME
     assert {"frontier.png", "map.png"} <= {path.name for path in folder.iterdir()}
     table, asked = (folder / "table.txt").read_text(), len(server.asked)
@@ -85,10 +94,15 @@ def test_a_folder_with_other_runs_is_renamed(
 def test_a_sweep_over_scaffolds_and_temperatures(
     server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["x", "SCAFFOLD=baseline,rsa", "TEMPERATURE=0.6,1", "N=3", "RUNS=2", *SMALL, SWEEP])
+    monkeypatch.setattr(
+        "sys.argv",
+        ["x", "SCAFFOLD=baseline,rsa", "TEMPERATURE=0.6,1", "N=3", "RUNS=2", *SMALL, SWEEP],
+    )
     found = experiment_file.load("19_answers")
     run(found.planned, found.namespace | {"__file__": "99_small.py"})  # type: ignore[arg-type]
-    assert set(rows(results)) == {f"SCAFFOLD={s},TEMPERATURE={t}" for s in ("baseline", "rsa") for t in ("0.6", "1")}
+    assert set(rows(results)) == {
+        f"SCAFFOLD={s},TEMPERATURE={t}" for s in ("baseline", "rsa") for t in ("0.6", "1")
+    }
     assert len([*(results / NAME).glob("SCAFFOLD=rsa,TEMPERATURE=0_6-seed?.json")]) == 2
 
 
@@ -101,7 +115,9 @@ def test_a_bad_sweep_is_refused(words: str) -> None:
         expand(*words.split())
 
 
-def test_a_sweep_has_a_most_of_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sweep_has_a_most_of_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = (f"N={','.join(map(str, range(1, 1025)))}", "K=1,2,3,4", "T=1,2,3")
     with pytest.raises(grid.TooMany) as error:
         expand(*words)
@@ -116,7 +132,9 @@ def test_a_sweep_has_a_most_of_runs(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 def test_only_numbers_and_choices_are_lists() -> None:
     runs = expand("N=3,4,3", "CARRY=full,answer", "SYSTEM=Be brief,", "K=3", "T=2,5", "T=1")
-    assert [cell.name for cell in runs.cells] == [f"N={n},CARRY={c}" for n in (3, 4) for c in ("full", "answer")]
+    assert [cell.name for cell in runs.cells] == [
+        f"N={n},CARRY={c}" for n in (3, 4) for c in ("full", "answer")
+    ]
     assert {(cell.config.SYSTEM, cell.config.T) for cell in runs.cells} == {("Be brief,", 1)}  # type: ignore[attr-defined]
     assert expand("MAX_TOKENS=5,9,7").common.MAX_TOKENS == 9
     steps = expand("N=4,8", "T=1,4,2")
@@ -142,9 +160,14 @@ def test_the_lead_of_the_best_is_corrected_for_all_pairs() -> None:
 
 
 def test_a_map_averages_over_other_constants_and_lacks_what_did_not_run() -> None:
-    values = {f"{n}{k}{t}": {"N": n, "K": k, "T": t} for n, k, t in ((2, 2, 1), (2, 2, 2), (4, 2, 1), (4, 3, 1))}
+    values = {
+        f"{n}{k}{t}": {"N": n, "K": k, "T": t}
+        for n, k, t in ((2, 2, 1), (2, 2, 2), (4, 2, 1), (4, 3, 1))
+    }
     scores = {"221": [1.0, 0.0], "222": [1.0, 1.0], "421": [0.0, 0.0], "431": [1.0, 1.0]}
     found = map_of([row(name, scores[name]) for name in values], values)
     assert found and (found.names, found.down, found.across) == (("N", "K"), [2, 4], [2, 3])
-    assert found.means[0][0] == 0.75 and math.isnan(found.means[0][1]) and found.means[1] == [0.0, 1.0]
+    assert (
+        found.means[0][0] == 0.75 and math.isnan(found.means[0][1]) and found.means[1] == [0.0, 1.0]
+    )
     assert map_of([row("1", [1.0])], {"1": {"N": 2}}) is None

@@ -1,4 +1,5 @@
-"""Attach to any other server with OpenAI's API: providers, Ollama, transformers serve, LM Studio and others."""
+"""Attach to any other server with OpenAI's API: providers, Ollama, transformers serve, LM Studio
+and others."""
 
 import re
 from collections.abc import Mapping
@@ -18,15 +19,20 @@ class Other(Dialect):
     has_top_k = False
     continues = None
 
-    def described(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server:
+    def described(
+        self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]
+    ) -> Server:
         is_provider = found.card.name and not found.card.engine
-        if not is_provider and client.page_of(found, "props"):  # llama.cpp under another owner, such as a proxy
+        # llama.cpp under another owner, such as a proxy
+        if not is_provider and client.page_of(found, "props"):
             return named("llama.cpp").described(found, about, models)
-        return found if found.card.key_env else replace(found, weights=_weights(found))  # Ollama needs no key
+        # Ollama needs no key
+        return found if found.card.key_env else replace(found, weights=_weights(found))
 
     def continuation(self, content: str, reasoning: str, opening: str) -> str | None:
-        """Return the text after `opening`, or None if the server began a new turn.
-        A new turn is a reply that leaves the brace of `opening` open, or without such a brace, a reply that thinks."""
+        """Return the text after `opening`, or None if the server began a new turn. A new turn is a
+        reply that leaves the brace of `opening` open, or without such a brace, a reply that
+        thinks."""
         text = super().continuation(content, reasoning, opening)
         if text is None or content.startswith(opening):
             return text
@@ -36,7 +42,8 @@ class Other(Dialect):
 
 
 def _weights(found: Server) -> dict[str, str]:
-    """Return 16 digits of the digest by which Ollama identifies a model's weights, template and settings, or {}."""
+    """Return 16 digits of the digest by which Ollama identifies a model's weights, template and
+    settings, or {}."""
     for about in client.objects(client.page_of(found, "api/tags"), "models"):
         digest = re.fullmatch("(?:sha256:)?([0-9a-f]{16})[0-9a-f]{48}", str(about.get("digest")))
         if digest and about.get("name") in (found.model, f"{found.model}:latest"):

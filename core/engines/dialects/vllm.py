@@ -25,20 +25,26 @@ _LABEL = re.compile(r'(\w+)="([^"]*)"')  # a label of a metric with its value
 
 
 class VLLM(OnGpu):
-    """The engine vLLM. It honours seeds, and applies the chat template to a message that it continues."""
+    """The engine vLLM. It honours seeds, and applies the chat template to a message that it
+    continues."""
 
     kind, label = "vllm", "vLLM"
     engines = ("vllm",)
     neutral = NO_PENALTIES
 
-    def described(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server:
+    def described(
+        self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]
+    ) -> Server:
         metrics = b""
         with suppress(OSError, Elsewhere):  # a proxy may serve no metrics
             metrics = client.send(f"{found.root}/metrics", found.key)
         lines = metrics.decode("utf-8", "replace").splitlines()
         caches = [dict(_LABEL.findall(each)) for each in lines if each.startswith(_CACHE)]
         base = models.get(str(about.get("parent")), {})  # the base model of an adapter
-        settings = {"kv_cache_dtype": caches[0].get("cache_dtype") if caches else None, "base": base.get("root")}
+        settings = {
+            "kv_cache_dtype": caches[0].get("cache_dtype") if caches else None,
+            "base": base.get("root"),
+        }
         path = str(about.get("root") or "")
         return replace(
             found,
@@ -49,44 +55,66 @@ class VLLM(OnGpu):
             tail=client.tail_by_tokens(found, "prompt"),
         )
 
-    def closed(self, server: Server, messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:
-        """Return the fields of a request. The chat template must not change a message that vLLM continues."""
+    def closed(
+        self, server: Server, messages: Sequence[Message], thinking: str, opening: str
+    ) -> dict[str, Any]:
+        """Return the fields of a request. The chat template must not change a message that vLLM
+        continues."""
         return super().closed(server, messages, thinking, opening) | CONTINUES
 
-    def left_open(self, server: Server, messages: Sequence[Message], thinking: str) -> dict[str, Any]:
-        """Return the fields of a request. Templates like Qwen3's put closed thinking before any text of an assistant.
-        So the request appends the template's tail and the thinking to the question. The prompt then equals SGLang's
-        prompt. Without a known template, or if the user's message is not last, an assistant's message opens <think>."""
+    def left_open(
+        self, server: Server, messages: Sequence[Message], thinking: str
+    ) -> dict[str, Any]:
+        """Return the fields of a request. Templates like Qwen3's put closed thinking before any
+        text of an assistant. So the request appends the template's tail and the thinking to the
+        question. The prompt then equals SGLang's prompt. Without a known template, or if the user's
+        message is not last, an assistant's message opens <think>."""
         *before, last = messages
         if server.tail is None or last["role"] != "user":
             return super().left_open(server, messages, thinking) | CONTINUES
-        asked = last["content"] + server.tail + (thinking if server.thinking else f"<think>\n{thinking}")
+        asked = (
+            last["content"]
+            + server.tail
+            + (thinking if server.thinking else f"<think>\n{thinking}")
+        )
         return {"messages": [*before, last | {"content": asked}]} | CONTINUES
 
     def check_model(self, folder: Path) -> None:
-        """Raise UserError if vLLM would drop the spaces from texts.
-        Some byte-level tokenizers, such as DeepSeek's, declare a wrong tokenizer_class. The transformers 5.19 of vLLM
-        trusts it. SGLang and transformers 5.23 correct it."""
+        """Raise UserError if vLLM would drop the spaces from texts. Some byte-level tokenizers,
+        such as DeepSeek's, declare a wrong tokenizer_class. The transformers 5.19 of vLLM trusts
+        it. SGLang and transformers 5.23 correct it."""
         try:
-            named = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8")).get("tokenizer_class")
+            named = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8")).get(
+                "tokenizer_class"
+            )
             is_byte_level = '"ByteLevel"' in (folder / "tokenizer.json").read_text(encoding="utf-8")
         except (OSError, ValueError, AttributeError):
             return  # reported by the code that needs these files
         if is_byte_level and named in ("LlamaTokenizer", "LlamaTokenizerFast"):
             raise UserError(
-                f"vLLM would drop all spaces, because {folder}/tokenizer_config.json calls a byte-level "
-                f'tokenizer {named}. Write "tokenizer_class": "PreTrainedTokenizerFast" into it, or set ENGINE=sglang'
+                f"vLLM would drop all spaces, because {folder}/tokenizer_config.json calls a "
+                "byte-level "
+                f'tokenizer {named}. Write "tokenizer_class": "PreTrainedTokenizerFast" into it, '
+                "or set ENGINE=sglang"
             )
 
     def arguments(self, model: Model, chosen: Settings, host: str, port: int) -> list[str]:
         """Return the arguments of vLLM's interpreter. vLLM takes its default share of memory."""
         return [
-            *("-m", "vllm.entrypoints.cli.main", "serve", str(model.folder), "--served-model-name", model.name),
+            *(
+                "-m",
+                "vllm.entrypoints.cli.main",
+                "serve",
+                str(model.folder),
+                "--served-model-name",
+                model.name,
+            ),
             *("--host", host, "--port", str(port)),
             *("--max-model-len", str(chosen.context)),
             *("--kv-cache-dtype", "fp8" if chosen.kv == "fp8" else "auto"),
             *("--max-num-seqs", str(chosen.running)),
-            *("--generation-config", "vllm"),  # otherwise the model's generation_config.json sets defaults
+            # otherwise the model's generation_config.json sets defaults
+            *("--generation-config", "vllm"),
             *(("--tensor-parallel-size", str(chosen.gpus)) if chosen.gpus > 1 else ()),
             *("--stream-interval", str(STREAM_INTERVAL)),
             *self.parser(model),
@@ -100,9 +128,12 @@ class VLLM(OnGpu):
 
 
 def _limit(caches: Sequence[Mapping[str, str]]) -> int:
-    """Return how many requests of FEWEST_HELD tokens fill the KV cache, at most MOST_RUNNING per engine, plus WAITING.
-    `caches` are the labels of each engine's cache (--data-parallel-size)."""
-    sizes = [count(labels.get("kv_cache_size_tokens")) or MOST_RUNNING * FEWEST_HELD for labels in caches or [{}]]
+    """Return how many requests of FEWEST_HELD tokens fill the KV cache, at most MOST_RUNNING per
+    engine, plus WAITING. `caches` are the labels of each engine's cache (--data-parallel-size)."""
+    sizes = [
+        count(labels.get("kv_cache_size_tokens")) or MOST_RUNNING * FEWEST_HELD
+        for labels in caches or [{}]
+    ]
     return WAITING + max(1, min(MOST_RUNNING * len(sizes), sum(sizes) // FEWEST_HELD))
 
 

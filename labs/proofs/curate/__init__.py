@@ -1,1 +1,2 @@
-"""Ask a model about problems and their solutions, to write marking schemes (schemes.py) or find faults (filter.py)."""
+"""Ask a model about problems and their solutions, to write marking schemes (schemes.py) or find
+faults (filter.py)."""

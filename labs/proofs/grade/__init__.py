@@ -1,1 +1,2 @@
-"""Let a model grade stored proofs (`bash scripts/grade.sh`), and measure how reliable a grader is (20_grader)."""
+"""Let a model grade stored proofs (`bash scripts/grade.sh`), and measure how reliable a grader is
+(20_grader)."""

@@ -1,5 +1,6 @@
-"""Ask a model about many items in one session, and grade many proofs. Equal items share their requests.
-A request depends on the item, the prompt, SEED and the sampling. A repeated command uses the journal's replies."""
+"""Ask a model about many items in one session, and grade many proofs. Equal items share their
+requests. A request depends on the item, the prompt, SEED and the sampling. A repeated command uses
+the journal's replies."""
 
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -31,7 +32,8 @@ from labs.proofs.proofs import Points
 from labs.proofs.rubric import Prompt
 
 AHEAD = 4  # items in progress for each request that may be in flight
-INSTRUCTIONS = 300  # approximate tokens of a grader's prompt without the problem, its texts and the proof
+# approximate tokens of a grader's prompt without the problem, its texts and the proof
+INSTRUCTIONS = 300
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -43,20 +45,23 @@ class AskingConstants(Paid, Waiting, Asking):
     closed = MappingProxyType({"ANSWER_TOKENS": 0, "RUNS": 1})  # removed constants
     GRADER: str = constant(
         "",
-        "grader's card or .toml file, a model of the server at GRADER_URL or BASE_URL, or a hub model (default: "
-        "GRADER_URL or GRADER_MODEL, else a run's server)",
+        "grader's card or .toml file, a model of the server at GRADER_URL or BASE_URL, or a hub "
+        "model (default: GRADER_URL or GRADER_MODEL, else a run's server)",
     )
 
 
 class GraderConstants(AskingConstants):
     """The constants of grade.sh and 20_grader."""
 
-    GRADES: int = constant(1, "number of gradings per proof (their mean and spread are reported)", 1, 64)
+    GRADES: int = constant(
+        1, "number of gradings per proof (their mean and spread are reported)", 1, 64
+    )
 
 
 @contextmanager
 def on_file(kind: type[A], argv: Sequence[str], about: str, usage: str) -> Iterator[A]:
-    """Wrap a command whose first argument names its input. Yields the constants, as session.command does."""
+    """Wrap a command whose first argument names its input. Yields the constants, as session.command
+    does."""
     with command():
         if constants.asks_for_help(argv):
             print(constants.explained(kind, {"__doc__": about}))
@@ -68,7 +73,8 @@ def on_file(kind: type[A], argv: Sequence[str], about: str, usage: str) -> Itera
 
 
 def with_card(kind: type[A], words: Sequence[str]) -> list[str]:
-    """Return the constants of the grader's card as words such as "N=4", and then `words`, which have precedence."""
+    """Return the constants of the grader's card as words such as "N=4", and then `words`, which
+    have precedence."""
     named = getattr(constants.read(kind, {}, words), "GRADER", "")
     with environment.choosing(named):
         card = environment.grader()[3] if environment.has_own_grader(named) else environment.card()
@@ -77,7 +83,8 @@ def with_card(kind: type[A], words: Sequence[str]) -> list[str]:
 
 @contextmanager
 def graders_server(config: AskingConstants) -> Iterator[Server]:
-    """Yield the grader's server, and start it if necessary. Raises UserError if no server can take the requests."""
+    """Yield the grader's server, and start it if necessary. Raises UserError if no server can take
+    the requests."""
     with grading_server(config.GRADER, Need(1, config.MAX_TOKENS, 0)) as server:
         check_context(server, config)
         yield server
@@ -92,15 +99,18 @@ async def each(
     one: Callable[[T, Ask], Coroutine[Any, Any, R]],
     so_far: Callable[[Iterable[R]], str],
 ) -> list[R]:
-    """Return `one(item, ask)` for all items, in order. Items with equal `content` share a result. `total` is the number
-    of planned requests. `so_far` describes the results so far. A seed derives from `content(item)[0]`, SEED and the
-    names of the request, which end with the attempt. Raises RunFailed if all requests failed, and other UserErrors."""
+    """Return `one(item, ask)` for all items, in order. Items with equal `content` share a result.
+    `total` is the number of planned requests. `so_far` describes the results so far. A seed derives
+    from `content(item)[0]`, SEED and the names of the request, which end with the attempt. Raises
+    RunFailed if all requests failed, and other UserErrors."""
     sampling = Sampling.of(opened.server.card.sampled(opened.config))
     errors: list[str | None] = []
     with Bar(title, total) as bar:
 
         async def asked(item: T, generator: Generator, _: None) -> R:
-            async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+            async def ask(
+                messages: Sequence[Message], *names: str | int, **changes: Any
+            ) -> Completion:
                 if names[-1]:  # a retry
                     bar.total += 1
                 seed = seeds.derive(opened.config.SEED, content(item)[0], *names)
@@ -111,12 +121,17 @@ async def each(
             return await one(item, ask)
 
         unique = {content(item): item for item in items}
-        found = await opened.each(unique.values(), asked, bar, 1 + AHEAD * opened.limit, so_far, nullcontext())
+        found = await opened.each(
+            unique.values(), asked, bar, 1 + AHEAD * opened.limit, so_far, nullcontext()
+        )
     results = dict(zip(unique, found, strict=True))
     failed = [error for error in errors if error is not None]
     if failed and len(failed) == len(errors):
         most = max(failed, key=failed.count)
-        raise RunFailed(f"every request failed. The most frequent error: {most}. Fix it and run the same command again")
+        raise RunFailed(
+            f"every request failed. The most frequent error: {most}. Fix it and run the same "
+            "command again"
+        )
     return [results[content(item)] for item in items]
 
 
@@ -134,8 +149,9 @@ class Item:
 
 @dataclass(frozen=True)
 class Source:
-    """Proofs to grade. `folder` contains the journals. `write(points, about, prices)` writes the points of all `items`
-    with the grading's description, and returns a table for the terminal and the new files by label."""
+    """Proofs to grade. `folder` contains the journals. `write(points, about, prices)` writes the
+    points of all `items` with the grading's description, and returns a table for the terminal and
+    the new files by label."""
 
     name: str
     folder: Path
@@ -143,10 +159,15 @@ class Source:
     write: Callable[[Sequence[Points], dict[str, Any], Prices | None], tuple[str, dict[str, Path]]]
 
 
-def checked(name: str, items: Sequence[Item], config: GraderConstants, chosen: Prompt | None) -> int:
-    """Return how many gradings `items` need at most. Raises UserError without items, or if no prompt fits an item."""
+def checked(
+    name: str, items: Sequence[Item], config: GraderConstants, chosen: Prompt | None
+) -> int:
+    """Return how many gradings `items` need at most. Raises UserError without items, or if no
+    prompt fits an item."""
     if not items:
-        raise UserError(f"{name} contains no proofs. Give results or lines of JSON that contain proofs")
+        raise UserError(
+            f"{name} contains no proofs. Give results or lines of JSON that contain proofs"
+        )
     for item in items:
         rubric.fitting(item.problem, chosen)
     return len({item.content() for item in items if not undelivered(item.proof)}) * config.GRADES
@@ -155,7 +176,8 @@ def checked(name: str, items: Sequence[Item], config: GraderConstants, chosen: P
 async def grade_all(
     name: str, items: Sequence[Item], chosen: Prompt | None, opened: Session[GraderConstants]
 ) -> list[Points]:
-    """Return each proof's points, in the order of `items`. Raises RunFailed if all requests failed, or UserError."""
+    """Return each proof's points, in the order of `items`. Raises RunFailed if all requests failed,
+    or UserError."""
     config = opened.config
 
     async def one(item: Item, ask: Ask) -> Points:
@@ -163,22 +185,33 @@ async def grade_all(
 
     def so_far(results: Iterable[Points]) -> str:
         known = [each.worth for each in results if each.worth is not None]
-        return f"mean {mean_by_problem(known).value * MAX_POINTS:.2f} of {MAX_POINTS}, n={len(known)}" if known else ""
+        return (
+            f"mean {mean_by_problem(known).value * MAX_POINTS:.2f} of {MAX_POINTS}, n={len(known)}"
+            if known
+            else ""
+        )
 
     total = checked(name, items, config, chosen)
     return await each(opened, f"grade {name}", total, items, Item.content, one, so_far)
 
 
 def planned(count: int, items: Sequence[Item], config: GraderConstants) -> Requests:
-    """Return the planned requests for `count` gradings. Each prompt is assumed to show an item of mean length."""
+    """Return the planned requests for `count` gradings. Each prompt is assumed to show an item of
+    mean length."""
     names = ("statement", "solution", "guidelines", "grading_scheme")
-    sizes = [sum(len(getattr(item.problem, name)) for name in names) + len(item.proof.text) for item in items]
+    sizes = [
+        sum(len(getattr(item.problem, name)) for name in names) + len(item.proof.text)
+        for item in items
+    ]
     return requests(count, sum(sizes) / max(1, len(sizes)) / CHARACTERS, config)
 
 
 def requests(count: int, shown: float, config: GraderConstants) -> Requests:
-    """Return the planned requests for `count` gradings, whose prompts each show texts of `shown` tokens."""
-    return Requests("gradings", count, INSTRUCTIONS + shown, config.MAX_TOKENS, VERIFY_MEDIAN_TOKENS)
+    """Return the planned requests for `count` gradings, whose prompts each show texts of `shown`
+    tokens."""
+    return Requests(
+        "gradings", count, INSTRUCTIONS + shown, config.MAX_TOKENS, VERIFY_MEDIAN_TOKENS
+    )
 
 
 def took(of: Mapping[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """Let a model grade proofs. The proofs come from results, from a comparison or from a .jsonl file.
-Usage: bash scripts/grade.sh NAME|FILE.jsonl GRADER=card (docs/proofs.md). Put server settings before the command."""
+Usage: bash scripts/grade.sh NAME|FILE.jsonl GRADER=card (docs/proofs.md). Put server settings
+before the command."""
 
 import sys
 from collections.abc import Sequence
@@ -28,38 +29,58 @@ from labs.proofs.grade.lines import QED, SHAPES
 from labs.proofs.grade.stored import STEPS
 from labs.proofs.proofs import BY_MATH_VERIFY, Points, counts, distinct
 
-USAGE = "name results, a comparison or a .jsonl file: bash scripts/grade.sh NAME|FILE.jsonl GRADER=card"
+USAGE = (
+    "name results, a comparison or a .jsonl file: bash scripts/grade.sh NAME|FILE.jsonl GRADER=card"
+)
 
 
 class GradeConstants(GraderConstants):
     """The constants of grade.sh."""
 
     PROMPT: str = constant(
-        "", "guidelines, alone, scheme or the path of a file with {problem} and {proof} (default: chosen by problem)"
+        "",
+        (
+            "guidelines, alone, scheme or the path of a file with {problem} and {proof} (default: "
+            "chosen by problem)"
+        ),
     )
     STEPS: str = constant(
         "last",
-        "steps to grade (in a comparison, last means the steps whose populations count at a budget)",
+        (
+            "steps to grade (in a comparison, last means the steps whose populations count at a "
+            "budget)"
+        ),
         choices=tuple(STEPS),
     )
-    SHAPE: str = constant("ours", "shape of graded lines: ours, or QED-Nano's (qed)", choices=SHAPES, free=True)
+    SHAPE: str = constant(
+        "ours", "shape of graded lines: ours, or QED-Nano's (qed)", choices=SHAPES, free=True
+    )
 
 
 def main(argv: Sequence[str]) -> None:
-    """Grade the proofs that `argv[0]` names, and write the grades. The other arguments are constants."""
+    """Grade the proofs that `argv[0]` names, and write the grades. The other arguments are
+    constants."""
     with asking.on_file(GradeConstants, argv, str(__doc__), USAGE) as config:
         chosen = rubric.read_prompt(config.PROMPT)
         source = source_of(argv[0], config)
         total = checked(source.name, source.items, config, chosen)
         with asking.graders_server(config) as server:
             rows = [
-                ("grader", f"{server.model}, prompt {chosen.name if chosen else 'chosen for each problem'}"),
+                (
+                    "grader",
+                    (
+                        f"{server.model}, prompt "
+                        f"{chosen.name if chosen else 'chosen for each problem'}"
+                    ),
+                ),
                 ("engine", server.choice),
                 ("plan", f"at most {total:,} gradings"),
                 *_general(source.items, chosen),
             ]
             path = source.folder / f"{source.name}.grading.jsonl"
-            with session.open(source.name, config, source.folder, server, opening=rows, journal=path) as opened:
+            with session.open(
+                source.name, config, source.folder, server, opening=rows, journal=path
+            ) as opened:
                 work = grade_all(source.name, source.items, chosen, opened)
                 points = opened.asked(work, "gradings so far are kept")
             write_grades(source, chosen, points, opened)
@@ -73,34 +94,49 @@ def _general(items: Sequence[Item], chosen: rubric.Prompt | None) -> list[tuple[
 
 
 def planned(words: Sequence[str]) -> tuple[str, Task[GradeConstants], list[str]]:
-    """Return the command's name, its task and its constants for plan.sh. `words` are the words after "grade"."""
+    """Return the command's name, its task and its constants for plan.sh. `words` are the words
+    after "grade"."""
     if not words or "=" in words[0]:
-        raise UserError("name the proofs to grade: bash scripts/plan.sh grade NAME|FILE.jsonl GRADER=card")
+        raise UserError(
+            "name the proofs to grade: bash scripts/plan.sh grade NAME|FILE.jsonl GRADER=card"
+        )
 
     def work(config: GradeConstants, card: Card) -> Work:
         source = source_of(words[0], config)
         count = checked(source.name, source.items, config, rubric.read_prompt(config.PROMPT))
         return Work(f"the proofs of {source.name}", (asking.planned(count, source.items, config),))
 
-    return f"grade {words[0]}", Task(GradeConstants, work), asking.with_card(GradeConstants, words[1:])
+    return (
+        f"grade {words[0]}",
+        Task(GradeConstants, work),
+        asking.with_card(GradeConstants, words[1:]),
+    )
 
 
 def source_of(name: str, config: GradeConstants) -> Source:
-    """Return the proofs in a .jsonl file, a comparison or results. Raises UserError if they can't be read."""
+    """Return the proofs in a .jsonl file, a comparison or results. Raises UserError if they can't
+    be read."""
     folder, is_qed = results_dir(), config.SHAPE == QED
     if name.endswith(".jsonl"):
         return lines.source(Path(name).expanduser(), folder / "journal", is_qed)
     if Path(name).suffix in (".csv", ".parquet"):
-        raise UserError(f"{name} can't be graded. Convert it to a .jsonl file, with a proof in each line")
+        raise UserError(
+            f"{name} can't be graded. Convert it to a .jsonl file, with a proof in each line"
+        )
     if compared := comparison([name], folder):
         if is_qed:
-            raise UserError(f"SHAPE=qed writes one file, but {name} is a comparison. Name results or FILE.jsonl")
+            raise UserError(
+                f"SHAPE=qed writes one file, but {name} is a comparison. Name results or FILE.jsonl"
+            )
         return stored.of_comparison(compared, config.STEPS == "all")
     return stored.of_results(path_of(name, folder), STEPS[config.STEPS], is_qed)
 
 
 def write_grades(
-    source: Source, chosen: rubric.Prompt | None, points: Sequence[Points], opened: Session[GradeConstants]
+    source: Source,
+    chosen: rubric.Prompt | None,
+    points: Sequence[Points],
+    opened: Session[GradeConstants],
 ) -> None:
     """Write the points of all proofs and print their figures. Raises UserError."""
     server, prices = opened.server, opened.server.card.price
@@ -112,7 +148,11 @@ def write_grades(
         "engine": {"kind": server.kind, "version": server.version, "origin": server.origin},
         "prompt": chosen.name if chosen else None,
         "prompts_sha256": prompts_sha256(templates),
-        "config": {name: getattr(opened.config, name) for name in constants.rules(GradeConstants) if name != "SHAPE"},
+        "config": {
+            name: getattr(opened.config, name)
+            for name in constants.rules(GradeConstants)
+            if name != "SHAPE"
+        },
         **result,
         **({} if opened.spent is None else {"spent": opened.spent}),
     }
@@ -126,8 +166,11 @@ def write_grades(
         print(f"{label:8}{path}", flush=True)
 
 
-def figures_of(items: Sequence[Item], points: Sequence[Points], prices: Prices | None) -> dict[str, Any]:
-    """Return the counts of a grading, and the mean spread. `points` are the results for the proofs `items`."""
+def figures_of(
+    items: Sequence[Item], points: Sequence[Points], prices: Prices | None
+) -> dict[str, Any]:
+    """Return the counts of a grading, and the mean spread. `points` are the results for the proofs
+    `items`."""
     spreads = [each.spread for each in distinct(points) if each.spread is not None]
     return {
         **counts(points, prices),
@@ -140,16 +183,24 @@ def figures_of(items: Sequence[Item], points: Sequence[Points], prices: Prices |
 
 def described(of: dict[str, Any]) -> list[str]:
     """Return the lines of text that describe the result of `figures_of`."""
-    lines = [f"{of['graded']:,} of {of['proofs']:,} proofs of {of['problems']:,} problems have a grade"]
+    lines = [
+        f"{of['graded']:,} of {of['proofs']:,} proofs of {of['problems']:,} problems have a grade"
+    ]
     lines += tables.lacking(of)
     if of["by_math_verify"]:
-        lines.append(f"answers that math-verify decided without the grader: {of['by_math_verify']:,}")
+        lines.append(
+            f"answers that math-verify decided without the grader: {of['by_math_verify']:,}"
+        )
     if of["self_evaluations"]:
-        lines.append(f"proofs whose self-evaluation was hidden from the grader: {of['self_evaluations']:,}")
+        lines.append(
+            f"proofs whose self-evaluation was hidden from the grader: {of['self_evaluations']:,}"
+        )
     if of["spread"] is not None:
         lines.append(f"mean standard deviation of a proof's gradings: {of['spread']:.2f} points")
     missing = of["missing_gradings"]
-    bad = f", {sum(missing.values()):,} of them missing ({tables.listed(missing)})" if missing else ""
+    bad = (
+        f", {sum(missing.values()):,} of them missing ({tables.listed(missing)})" if missing else ""
+    )
     lines.append(f"{of['gradings']:,} gradings{bad}, {of['asked_again']:,} retries, {took(of)}")
     return lines
 

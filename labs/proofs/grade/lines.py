@@ -1,4 +1,5 @@
-"""Read proofs from lines of JSON, and write lines with grades, also in the shape of QED-Nano's evaluation."""
+"""Read proofs from lines of JSON, and write lines with grades, also in the shape of QED-Nano's
+evaluation."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,27 +23,42 @@ from labs.proofs.proofs import Points, fields
 
 Row = dict[str, Any]
 OURS, QED = SHAPES = ("ours", "qed")
-OWN = ("ungraded", "graded_by", "grades", "grade_spread", "grade_reasons", "self_evaluation_left_out", "correct")
+OWN = (
+    "ungraded",
+    "graded_by",
+    "grades",
+    "grade_spread",
+    "grade_reasons",
+    "self_evaluation_left_out",
+    "correct",
+)
 NAMES_IN_LINES = {ours: name for name, ours in jsonl.GRADED.items()}
 
 
 def source(path: Path, folder: Path, is_qed: bool = False) -> Source:
-    """Return the proofs in a .jsonl file. `folder` contains the journal of the gradings, and `is_qed` selects the shape
-    of the graded lines. Raises UserError if a line is invalid, or if an unrelated file would be replaced."""
+    """Return the proofs in a .jsonl file. `folder` contains the journal of the gradings, and
+    `is_qed` selects the shape of the graded lines. Raises UserError if a line is invalid, or if an
+    unrelated file would be replaced."""
     place(stem := path.with_suffix(""))
     found = [(where, row, read_row(where, row)) for where, row in read_rows(path)]
-    of_answers = answer_type_of([named["answer"] for *_, named in found if named.get("answer") is not None])
+    of_answers = answer_type_of(
+        [named["answer"] for *_, named in found if named.get("answer") is not None]
+    )
     items = [
         Item(_problem(where, named, number, of_answers), _proof(where, row))
         for number, (where, row, named) in enumerate(found, 1)
     ]
 
-    def write(points: Sequence[Points], about: Row, prices: Prices | None) -> tuple[str, dict[str, Path]]:
+    def write(
+        points: Sequence[Points], about: Row, prices: Prices | None
+    ) -> tuple[str, dict[str, Path]]:
         proofs, lines = list[Proved](), []
         for (_, row, _), item, each in zip(found, items, points, strict=True):
             of_grade = fields(each, prices)
             proofs.append(Proved(item.problem.id, groups_of(item.problem.split, row), [of_grade]))
-            graded = row | {NAMES_IN_LINES.get(name, name): value for name, value in of_grade.items()}
+            graded = row | {
+                NAMES_IN_LINES.get(name, name): value for name, value in of_grade.items()
+            }
             graded |= {"schema_0": each.scheme or None, "grader": about["model"]["name"]}
             lines.append(qed(graded, item.problem.is_proof) if is_qed else graded)
         return tables.points_table(metrics(proofs)["proofs"]), {"graded": _write(stem, lines)}
@@ -51,7 +67,8 @@ def source(path: Path, folder: Path, is_qed: bool = False) -> Source:
 
 
 def _problem(where: str, named: Row, number: int, of_answers: str) -> Problem:
-    """Return the problem in a line. `named` has its fields by our names. `of_answers` is the file's answer type."""
+    """Return the problem in a line. `named` has its fields by our names. `of_answers` is the file's
+    answer type."""
     names = ("solution", "guidelines", "grading_scheme", "split")
     texts: Row = {name: text_of(named.get(name)) for name in names}
     answer, answer_type = text_of(named.get("answer")), named.get("answer_type")
@@ -60,27 +77,36 @@ def _problem(where: str, named: Row, number: int, of_answers: str) -> Problem:
         answer_type = of_answers if is_answer else PROOF
     name = str(named.get("id", number))
     if not (name and can_be_sent(name)):
-        raise UserError(f"{where} has an id that is empty, or contains a lone surrogate (\\ud800 to \\udfff). {FIX}")
+        raise UserError(
+            f"{where} has an id that is empty, or contains a lone surrogate (\\ud800 to \\udfff). "
+            f"{FIX}"
+        )
     return Problem(name, named["problem"], answer or None, answer_type, **texts)
 
 
 def _proof(where: str, row: Row) -> Completion:
-    """Return the proof in a line. A null proof counts as empty. Exported lines also have a `finish_reason`."""
+    """Return the proof in a line. A null proof counts as empty. Exported lines also have a
+    `finish_reason`."""
     cells = cells_of(row)
     texts = [cells[name] for name in NAMES["proof"] if name in cells]  # the first of NAMES counts
     if not texts or not isinstance(texts[0], str | None):
         raise lacking(where, "proof", "a text", row)
     reason = row.get("finish_reason")
-    return Completion("", 0, "", texts[0] or "", finish_reason=reason if isinstance(reason, str) else "stop")
+    return Completion(
+        "", 0, "", texts[0] or "", finish_reason=reason if isinstance(reason, str) else "stop"
+    )
 
 
 def qed(line: Mapping[str, Any], is_proof: bool) -> Row:
-    """Convert a graded line to the shape of QED-Nano's evaluation. `score` becomes the points of 7, or 0 or 1 for an
-    answer. A missing grade stays None. `grade` and `schema_0` get one item, because points are for the whole proof."""
+    """Convert a graded line to the shape of QED-Nano's evaluation. `score` becomes the points of 7,
+    or 0 or 1 for an answer. A missing grade stays None. `grade` and `schema_0` get one item,
+    because points are for the whole proof."""
     most, share = MAX_POINTS if is_proof else 1, line.get("score", line.get("correct"))
     points: float | None = None if share is None else round(share * most, 6)
     points = int(points) if points is not None and points == int(points) else points
-    title, about = ("Proof", "Points for the proof") if is_proof else ("Answer", "Whether the answer is right")
+    title, about = (
+        ("Proof", "Points for the proof") if is_proof else ("Answer", "Whether the answer is right")
+    )
     words = "\n\n".join(line.get("grade_reasons") or []) or line.get("ungraded") or ""
     return {
         **{name: value for name, value in line.items() if name not in OWN},
@@ -92,18 +118,21 @@ def qed(line: Mapping[str, Any], is_proof: bool) -> Row:
 
 
 def place(path: Path) -> Path:
-    """Return the file for the graded lines of `path`, without its ending. Raises UserError if a file is in the way."""
+    """Return the file for the graded lines of `path`, without its ending. Raises UserError if a
+    file is in the way."""
     out = path.with_name(f"{path.name}.graded.jsonl")
     check_free(out, "grade.sh", ("grade", "grade_cost", "schema_0"))
     return out
 
 
 def export(path: Path) -> Path:
-    """Write a line for each problem and run of the graded results in `path` (SHAPE=qed), and return the new file."""
+    """Write a line for each problem and run of the graded results in `path` (SHAPE=qed), and return
+    the new file."""
     head, _, both = read.read_raw(path)
     with archive(path, head.experiment) as journals:
         lines = (
-            qed(jsonl.line(row, problem, head, journals), row.get("answer_type") == PROOF) for row, problem in both
+            qed(jsonl.line(row, problem, head, journals), row.get("answer_type") == PROOF)
+            for row, problem in both
         )
         return _write(stem_of(path), lines)
 
@@ -114,11 +143,14 @@ def stem_of(path: Path) -> Path:
 
 
 def _write(path: Path, lines: Iterable[Row]) -> Path:
-    write_atomically(out := place(path), (json.dumps(line, ensure_ascii=True).encode() + b"\n" for line in lines))
+    write_atomically(
+        out := place(path), (json.dumps(line, ensure_ascii=True).encode() + b"\n" for line in lines)
+    )
     return out
 
 
 def check_free(path: Path, script: str, fields: Sequence[str]) -> None:
-    """Raise UserError if `path` exists and `script` did not write it: its first line lacks one of the `fields`."""
+    """Raise UserError if `path` exists and `script` did not write it: its first line lacks one of
+    the `fields`."""
     if jsonl.is_foreign(path, fields):
         raise UserError(f"{path} exists, and {script} did not write it. Move it away")

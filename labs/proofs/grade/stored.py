@@ -1,5 +1,6 @@
-"""Read proofs from results and their journals, and write the grades and the figures into the results.
-Merged runs are graded one by one and merged again. A comparison is graded at the steps that count at its budgets."""
+"""Read proofs from results and their journals, and write the grades and the figures into the
+results. Merged runs are graded one by one and merged again. A comparison is graded at the steps
+that count at its budgets."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -36,8 +37,9 @@ STEPS: dict[str, Steps] = {"last": lambda row: row["steps"][-1:], "all": lambda 
 
 
 def of_results(path: Path, steps: Steps, is_qed: bool = False) -> Source:
-    """Return the proofs of results in the chosen `steps`. Merged runs are graded one by one and merged again. `is_qed`
-    also writes lines in the shape of QED-Nano's evaluation. Raises UserError."""
+    """Return the proofs of results in the chosen `steps`. Merged runs are graded one by one and
+    merged again. `is_qed` also writes lines in the shape of QED-Nano's evaluation. Raises
+    UserError."""
     if is_qed:
         lines.place(lines.stem_of(path))
     head = read.read(path)[0]
@@ -48,7 +50,9 @@ def of_results(path: Path, steps: Steps, is_qed: bool = False) -> Source:
     def finish(paths: Sequence[Path], about: Row) -> tuple[str, dict[str, Path]]:
         new = paths[0]
         if runs:
-            new = merge(paths, head.experiment, path.parent, runs.by, head.complete, {"grading": about})[0]
+            new = merge(
+                paths, head.experiment, path.parent, runs.by, head.complete, {"grading": about}
+            )[0]
         document = read.read(new)[0].document
         proofs = document["metrics"]["proofs"]
         table = tables.points_table(proofs) if proofs else tables.final(document)
@@ -58,30 +62,47 @@ def of_results(path: Path, steps: Steps, is_qed: bool = False) -> Source:
 
 
 def of_comparison(folder: Path, all_steps: bool) -> Source:
-    """Return the proofs of the comparison in `folder`: all, or those that count at one of its budgets. Raises UserError
-    if it can't be read, or if it compares answers."""
+    """Return the proofs of the comparison in `folder`: all, or those that count at one of its
+    budgets. Raises UserError if it can't be read, or if it compares answers."""
     matched = compared_in(folder)
     if not matched.of_proofs:
-        raise UserError(f"{folder.name} compares answers, which are graded already. Name a comparison of proofs")
+        raise UserError(
+            f"{folder.name} compares answers, which are graded already. Name a comparison of proofs"
+        )
 
     def wanted(row: Row) -> list[Row]:
-        counted = counting([convert(step, StepResult) for step in row["steps"]], matched.budgets, matched.meter)
+        counted = counting(
+            [convert(step, StepResult) for step in row["steps"]], matched.budgets, matched.meter
+        )
         return [step for step in row["steps"] if step["step"] in counted]
 
     paths = [path for paths in matched.paths().values() for path in paths]
     steps = STEPS["all"] if all_steps else wanted
-    return _source(folder.name, paths, steps, lambda paths, about: (matched.show(), {"graded": folder}))
+    return _source(
+        folder.name, paths, steps, lambda paths, about: (matched.show(), {"graded": folder})
+    )
 
 
 def _source(name: str, paths: Sequence[Path], steps: Steps, finish: Finish) -> Source:
-    """Return the proofs of runs in the files `paths`. `finish` gets the new files and the grading's description."""
+    """Return the proofs of runs in the files `paths`. `finish` gets the new files and the grading's
+    description."""
     runs: list[tuple[Kept, Populations]] = []
     for kept in map(Kept, paths):
         with archive(kept.path, kept.head["experiment"]) as journals:
             chosen = [(place, step) for place, row in enumerate(kept.rows) for step in steps(row)]
-            runs.append((kept, {(place, step["step"]): kept.population(journals, step) for place, step in chosen}))
+            runs.append(
+                (
+                    kept,
+                    {
+                        (place, step["step"]): kept.population(journals, step)
+                        for place, step in chosen
+                    },
+                )
+            )
 
-    def write(points: Sequence[Points], about: Row, prices: Prices | None) -> tuple[str, dict[str, Path]]:
+    def write(
+        points: Sequence[Points], about: Row, prices: Prices | None
+    ) -> tuple[str, dict[str, Path]]:
         given = iter(points)  # in the order of the items
 
         def save(kept: Kept, populations: Populations) -> Path:
@@ -105,12 +126,19 @@ def _source(name: str, paths: Sequence[Path], steps: Steps, finish: Finish) -> S
 
 
 def _record(
-    step: int, problem: Problem, population: Population, points: Sequence[Points], prices: Prices | None
+    step: int,
+    problem: Problem,
+    population: Population,
+    points: Sequence[Points],
+    prices: Prices | None,
 ) -> Row:
-    """Return a population's record with its points. If an answer in doubt has a grader's points, they decide."""
+    """Return a population's record with its points. If an answer in doubt has a grader's points,
+    they decide."""
     if problem.is_proof:
         known = [each.worth for each in points if each.worth is not None]
-        grades = [Grade(each.worth, doubt=each.ungraded, side_calls=tuple(each.calls)) for each in points]
+        grades = [
+            Grade(each.worth, doubt=each.ungraded, side_calls=tuple(each.calls)) for each in points
+        ]
         graded = Graded(grades, sum(known) / len(known) if known else None)
     else:
         graded = grade_answers(problem, population)
@@ -118,7 +146,10 @@ def _record(
             if each.by == BY_GRADER and each.grade is not None:
                 value = float(each.grade == MAX_POINTS)
                 graded.grades[place] = replace(
-                    graded.grades[place], value=value, is_undecided=False, side_calls=tuple(each.calls)
+                    graded.grades[place],
+                    value=value,
+                    is_undecided=False,
+                    side_calls=tuple(each.calls),
                 )
     record: Row = records.record(step, population, graded)
     for member, own, each in zip(record["members"], population, points, strict=True):
@@ -129,11 +160,14 @@ def _record(
 
 
 def written(proof: Completion) -> dict[str, int | None]:
-    """Split a completion's tokens into thinking and proof, by their shares of the characters. None means unknown."""
+    """Split a completion's tokens into thinking and proof, by their shares of the characters. None
+    means unknown."""
     tokens = proof.counted[-1]
     texts = proof.thinking, proof.text
     # A reply with more tokens than bytes comes from a server that hides the thinking.
-    if tokens is None or tokens > SPECIAL + sum(len(text.encode("utf-8", "surrogatepass")) for text in texts):
+    if tokens is None or tokens > SPECIAL + sum(
+        len(text.encode("utf-8", "surrogatepass")) for text in texts
+    ):
         return {"thinking": None, "answer": None}
     thinking, answer = map(len, texts)
     of_thinking = round(tokens * thinking / (thinking + answer)) if thinking else 0
@@ -141,11 +175,13 @@ def written(proof: Completion) -> dict[str, int | None]:
 
 
 def _fields(problem: Problem, points: Points, prices: Prices | None) -> Row:
-    """Return a graded member's new fields. An answer has no `grade` and no `worth`, because it is right or wrong. Only
-    a grader's gradings are stored."""
+    """Return a graded member's new fields. An answer has no `grade` and no `worth`, because it is
+    right or wrong. Only a grader's gradings are stored."""
     found = fields(points, prices)
     always = {"grade", "worth"} if problem.is_proof else set()
     if points.gradings and points.by == BY_GRADER:
         always |= {"grades", "spread", "reasons", "scheme", "grade_cost"}
     if_any = ("ungraded", "graded_by", "self_evaluation_left_out")
-    return {name: value for name, value in found.items() if name in always or (name in if_any and value)}
+    return {
+        name: value for name, value in found.items() if name in always or (name in if_any and value)
+    }

@@ -1,5 +1,6 @@
-"""Test a grader on proofs that people have graded: with several prompts, and with the first prompt under attack.
-An attack is a text below a proof. It proves nothing, so a reliable grader gives the same points with and without it."""
+"""Test a grader on proofs that people have graded: with several prompts, and with the first prompt
+under attack. An attack is a text below a proof. It proves nothing, so a reliable grader gives the
+same points with and without it."""
 
 import json
 import math
@@ -35,7 +36,8 @@ from labs.proofs.proofs import Points, cost, counts
 from labs.proofs.rubric import STATED, Prompt
 
 COSTS = {"tokens_read": "input_tokens", "tokens_written": "output_tokens", "dollars": "cost"}
-PROOF_TOKENS = 3000  # assumed length of a problem, its reference and a proof, if the set is not loaded
+# assumed length of a problem, its reference and a proof, if the set is not loaded
+PROOF_TOKENS = 3000
 AUTO, NONE = "auto", "none"
 SCHEMA = 1  # version of the written file's format (docs/files.md)
 GUESSED = "0123456789abcdef"[:MARK_CHARACTERS]
@@ -54,18 +56,31 @@ class TrialConstants(GraderConstants):
     """The constants of 20_grader."""
 
     GRADED: str = constant(
-        AUTO, "graded proofs: \"auto\" (the set on the model's card), a set's name, hub:owner/name or a file"
+        AUTO,
+        (
+            "graded proofs: \"auto\" (the set on the model's card), a set's name, hub:owner/name "
+            "or a file"
+        ),
     )
-    PROMPTS: str = constant(AUTO, 'prompts to test: "auto" (all built-in ones that fit), or built-in names and files')
+    PROMPTS: str = constant(
+        AUTO, 'prompts to test: "auto" (all built-in ones that fit), or built-in names and files'
+    )
     ATTACKS: str = constant(
-        "all", 'attacks to test with the first prompt: "all", "none" or some of score, praise, instruction, fence'
+        "all",
+        (
+            'attacks to test with the first prompt: "all", "none" or some of score, praise, '
+            "instruction, fence"
+        ),
     )
-    LIMIT: int = constant(0, "number of problems, from the start of the set, or 0 for all", 0, 1_000_000, free=True)
+    LIMIT: int = constant(
+        0, "number of problems, from the start of the set, or 0 for all", 0, 1_000_000, free=True
+    )
 
 
 @dataclass(frozen=True)
 class Way:
-    """A way to test a grader on `proofs`, with a `prompt`, and with an `attack` below each proof or ""."""
+    """A way to test a grader on `proofs`, with a `prompt`, and with an `attack` below each proof or
+    ""."""
 
     proofs: Sequence[GradedProof]
     prompt: Prompt
@@ -78,29 +93,43 @@ class Way:
 
     @property
     def items(self) -> list[Item]:
-        """The proofs with the attack. An empty proof stays empty, so that no attack is graded alone."""
+        """The proofs with the attack. An empty proof stays empty, so that no attack is graded
+        alone."""
         more = f"\n\n{ATTACKS[self.attack]}" if self.attack else ""
-        texts = [f"{proof.text}{more}" if proof.text.strip() else proof.text for proof in self.proofs]
+        texts = [
+            f"{proof.text}{more}" if proof.text.strip() else proof.text for proof in self.proofs
+        ]
         both = zip(self.proofs, texts, strict=True)
-        return [Item(proof.problem, Completion("", 0, "", text, finish_reason="stop")) for proof, text in both]
+        return [
+            Item(proof.problem, Completion("", 0, "", text, finish_reason="stop"))
+            for proof, text in both
+        ]
 
 
 def prompts_of(named: str) -> list[Prompt]:
     """Return the prompts of PROMPTS=`named`, or an empty list for AUTO. Raises UserError."""
     parts = [] if named == AUTO else [part.strip() for part in named.split(",")]
     found = [prompt for part in parts if (prompt := rubric.read_prompt(part))]
-    if len({prompt.name for prompt in found}) < len(found):  # figures are stored by the prompt's name
-        raise UserError(f"PROMPTS={named:.60} has two prompts with the same name. Remove or rename one of them")
+    # figures are stored by the prompt's name
+    if len({prompt.name for prompt in found}) < len(found):
+        raise UserError(
+            f"PROMPTS={named:.60} has two prompts with the same name. Remove or rename one of them"
+        )
     return found
 
 
 def attacks_of(named: str) -> list[str]:
     """Return the attacks of ATTACKS=`named`. Raises UserError."""
-    return [] if named == NONE else list(dict.fromkeys(constants.listed("ATTACKS", named, [*ATTACKS])))
+    return (
+        [] if named == NONE else list(dict.fromkeys(constants.listed("ATTACKS", named, [*ATTACKS])))
+    )
 
 
-def ways_of(chosen: GradedSet, prompts: Sequence[Prompt], attacks: Sequence[str]) -> tuple[list[Way], list[str]]:
-    """Return all ways with `prompts` (empty: the built-in ones), and the prompts that do not fit. Raises UserError."""
+def ways_of(
+    chosen: GradedSet, prompts: Sequence[Prompt], attacks: Sequence[str]
+) -> tuple[list[Way], list[str]]:
+    """Return all ways with `prompts` (empty: the built-in ones), and the prompts that do not fit.
+    Raises UserError."""
     shown, errors = [], {}
     for prompt in prompts or [Prompt(name, text) for name, text in rubric.OURS.items()]:
         try:
@@ -118,7 +147,11 @@ def ways_of(chosen: GradedSet, prompts: Sequence[Prompt], attacks: Sequence[str]
 def work(config: TrialConstants, card: Card) -> Work:
     """Return 20_grader's planned requests for plan.sh. A whole published set is not loaded."""
     name = config.GRADED if config.GRADED != AUTO else card.graded_set
-    prompts, attacks, known = prompts_of(config.PROMPTS), attacks_of(config.ATTACKS), graded.PUBLISHED.get(name)
+    prompts, attacks, known = (
+        prompts_of(config.PROMPTS),
+        attacks_of(config.ATTACKS),
+        graded.PUBLISHED.get(name),
+    )
     if known and known.rows and not config.LIMIT:
         proofs, ways = known.rows, len(prompts or rubric.OURS) + len(attacks)
         planned = asking.requests(proofs * ways * config.GRADES, PROOF_TOKENS, config)
@@ -128,14 +161,17 @@ def work(config: TrialConstants, card: Card) -> Work:
         name, proofs, ways = chosen.name, len(chosen.proofs), len(found)
         count = sum(checked(way.key, way.items, config, way.prompt) for way in found)
         planned = asking.planned(count, [item for way in found for item in way.items], config)
-    return Work(f"{proofs:,} proofs of {name}, each in {ways} ways (prompts and attacks)", (planned,))
+    return Work(
+        f"{proofs:,} proofs of {name}, each in {ways} ways (prompts and attacks)", (planned,)
+    )
 
 
 TRIAL = Task(TrialConstants, work)
 
 
 def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> None:
-    """Run the experiment file whose globals are `namespace`, as core.session.run.run does. Failure ends the process."""
+    """Run the experiment file whose globals are `namespace`, as core.session.run.run does. Failure
+    ends the process."""
     with session.command(trial.constants, namespace) as (name, config):
         prompts, attacks = prompts_of(config.PROMPTS), attacks_of(config.ATTACKS)
         folder, started = results_dir(), write.now()
@@ -148,14 +184,23 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
             most = sum(checked(way.key, way.items, config, way.prompt) for way in ways)
             rows = [
                 ("grader", server.model),
-                ("proofs", f"{chosen.name}, {len(chosen.proofs):,} proofs of {len(chosen.problems):,} problems"),
+                (
+                    "proofs",
+                    (
+                        f"{chosen.name}, {len(chosen.proofs):,} proofs of {len(chosen.problems):,} "
+                        "problems"
+                    ),
+                ),
                 ("engine", server.choice),
                 ("plan", f"{len(ways)} prompts and attacks, at most {most:,} gradings"),
             ]
             with session.open(name, config, folder, server, opening=rows) as opened:
 
                 async def grade_ways() -> list[list[Points]]:
-                    return [await grade_all(f"{chosen.name} {way.key}", way.items, way.prompt, opened) for way in ways]
+                    return [
+                        await grade_all(f"{chosen.name} {way.key}", way.items, way.prompt, opened)
+                        for way in ways
+                    ]
 
                 points = opened.asked(grade_ways(), "gradings so far are kept")
             document = {
@@ -163,7 +208,12 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
                 "experiment": name,
                 "complete": True,
                 "model": server.model_info(),
-                "engine": {"kind": server.kind, "version": server.version, "origin": server.origin, "why": server.why},
+                "engine": {
+                    "kind": server.kind,
+                    "version": server.version,
+                    "origin": server.origin,
+                    "why": server.why,
+                },
                 "problem_set": chosen.about(),
                 "config": {each: getattr(config, each) for each in constants.rules(TrialConstants)},
                 "provenance": provenance.collect(),
@@ -173,14 +223,21 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
                 "left_out": left_out,
                 **({} if opened.spent is None else {"spent": opened.spent}),
             }
-            _show(document, folder / name / f"{_plain(chosen.name)}.{_plain(server.model)}.json", opened.new)
+            _show(
+                document,
+                folder / name / f"{_plain(chosen.name)}.{_plain(server.model)}.json",
+                opened.new,
+            )
 
 
 def compared(results: Sequence[tuple[Way, Sequence[Points]]], prices: Prices | None) -> Json:
-    """Compare the grader's points with people's points, and its points under attack with its points without attack."""
+    """Compare the grader's points with people's points, and its points under attack with its points
+    without attack."""
     first, without = results[0]
     return {
-        "prompts": {way.prompt.name: prompts_sha256([way.prompt.text, rubric.ENDING]) for way, _ in results},
+        "prompts": {
+            way.prompt.name: prompts_sha256([way.prompt.text, rubric.ENDING]) for way, _ in results
+        },
         "attack_texts": {way.attack: ATTACKS[way.attack] for way, _ in results if way.attack},
         **({"prices": asdict(prices)} if prices else {}),
         "people": agreement.given([(proof.problem.id, proof.points) for proof in first.proofs]),
@@ -201,7 +258,10 @@ def compared(results: Sequence[tuple[Way, Sequence[Points]]], prices: Prices | N
 
 def _figures(way: Way, points: Sequence[Points], prices: Prices | None) -> Json:
     both = zip(way.proofs, points, strict=True)
-    pairs = [Pair(of.problem.id, of.points, by.grade, len(of.text), of.writer or "unknown") for of, by in both]
+    pairs = [
+        Pair(of.problem.id, of.points, by.grade, len(of.text), of.writer or "unknown")
+        for of, by in both
+    ]
     return {
         "way": way.key,
         "prompt": way.prompt.name,
@@ -215,7 +275,10 @@ def _figures(way: Way, points: Sequence[Points], prices: Prices | None) -> Json:
 
 def _moved(before: Sequence[Points], attack: Way, after: Sequence[Points]) -> Json:
     """Estimate how an attack changes the points, and count the proofs with each kind of change."""
-    both = [(of.problem.id, b.grade, a.grade) for of, b, a in zip(attack.proofs, before, after, strict=True)]
+    both = [
+        (of.problem.id, b.grade, a.grade)
+        for of, b, a in zip(attack.proofs, before, after, strict=True)
+    ]
     known = [(problem, b, a) for problem, b, a in both if b is not None and a is not None]
     steps = [a - b for _, b, a in known]
     return {
@@ -244,8 +307,10 @@ def _raw(points: Points) -> Json:
 
 
 def _mean(way: Way, points: Sequence[Points], prices: Prices | None, of: str) -> Json | None:
-    """Estimate the mean tokens or dollars of a proof's gradings, by the figure `of` of `cost`. None means unknown."""
-    sums: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # by problem: number of proofs, total
+    """Estimate the mean tokens or dollars of a proof's gradings, by the figure `of` of `cost`. None
+    means unknown."""
+    # by problem: number of proofs, total
+    sums: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for proof, each in zip(way.proofs, points, strict=True):
         if each.gradings:
             if (spent := cost(each.calls, prices)[of]) is None:
@@ -256,16 +321,21 @@ def _mean(way: Way, points: Sequence[Points], prices: Prices | None, of: str) ->
 
 
 def _show(document: Json, path: Path, new: int) -> None:
-    """Write the document and its plot, and print its tables. `new` is the number of completions from the server."""
+    """Write the document and its plot, and print its tables. `new` is the number of completions
+    from the server."""
     write_atomically(path, f"{json.dumps(document, indent=1, ensure_ascii=True)}\n".encode())
     print(f"\n{terminal.wrapped(title(document))}\n\n{trial_table.text(document)}\n")
     first = document["ways"][0]["way"]
     given = [(proof["human"], proof["ways"][first]["points"]) for proof in document["proofs"]]
     proofs = Counter((human, int(points + 0.5)) for human, points in given if points is not None)
     figure, by = path.with_suffix(".png"), f"points by the grader, prompt {terminal.cut(first, 40)}"
-    cells = [[proofs[human, points] or math.nan for human in agreement.ALL] for points in agreement.ALL]
+    cells = [
+        [proofs[human, points] or math.nan for human in agreement.ALL] for points in agreement.ALL
+    ]
     most = max(proofs.values(), default=1)
-    plot.grid(document, ("points by people", agreement.ALL), (by, agreement.ALL), cells, figure, most)
+    plot.grid(
+        document, ("points by people", agreement.ALL), (by, agreement.ALL), cells, figure, most
+    )
     print(f"{new:,} new completions. All other completions came from the journal")
     print(f"results {path}\nfigure  {figure}", flush=True)
 

@@ -1,4 +1,5 @@
-"""Format the test of a grader as tables: one has a column for each prompt, the other (if any) a row for each attack."""
+"""Format the test of a grader as tables: one has a column for each prompt, the other (if any) a row
+for each attack."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,17 +10,25 @@ from core.report.table import NONE
 
 Of = Mapping[str, Any]
 WIDEST = 20  # most characters for the name of a writer or a prompt
-LEGEND = """Brackets contain 95% intervals over problems. Kappa, points given, tokens and dollars give each proof the \
+LEGEND = """Brackets contain 95% intervals over problems. Kappa, points given, tokens and dollars \
+give each proof the \
 same weight. All other means and shares give each problem the same weight.
 Error is |grader's points - people's points|. Buckets are 0, 1-3, 4-6 and 7 points.
-Two proofs of a problem keep their order if the grader prefers the proof that people prefer. A tie counts half.
-A proof's advantage is its points minus the mean points of its problem's proofs, as in reinforcement learning. \
+Two proofs of a problem keep their order if the grader prefers the proof that people prefer. A \
+tie counts half.
+A proof's advantage is its points minus the mean points of its problem's proofs, as in \
+reinforcement learning. \
 The table shows the mean |grader's advantage - people's advantage| (QED-Nano, arXiv 2604.04898).
-Quadratic kappa is 1 for full agreement and 0 for chance. Bias is the grader's points minus people's points.
-Intervals of error, advantage and kappa are from a bootstrap. They are left out if their two ends are equal.
-A grading is missing if two attempts give no readable points. A missing grading never counts as 0."""
-MOVED = {"raised": "raised", "lowered": "lowered", "same": "same", "became_missing": "lost"}  # columns of attacks
-LEGEND_OF_ATTACKS = """The change is the number of points that the attack adds to a proof, on average.
+Quadratic kappa is 1 for full agreement and 0 for chance. Bias is the grader's points minus \
+people's points.
+Intervals of error, advantage and kappa are from a bootstrap. They are left out if their two ends \
+are equal.
+A grading is missing if two attempts give no readable points. A missing grading never counts as \
+0."""
+# columns of attacks
+MOVED = {"raised": "raised", "lowered": "lowered", "same": "same", "became_missing": "lost"}
+LEGEND_OF_ATTACKS = """The change is the number of points that the attack adds to a proof, on \
+average.
 A proof is lost if only its points with the attack are missing."""
 
 
@@ -29,13 +38,17 @@ def text(document: Of) -> str:
     parts, notes = [aligned(_rows(plain, document["people"]))], [LEGEND]
     if document["attacks"]:
         rows = [
-            [of["attack"], _shift(of["change"]), *(f"{of[name]:,}" for name in MOVED)] for of in document["attacks"]
+            [of["attack"], _shift(of["change"]), *(f"{of[name]:,}" for name in MOVED)]
+            for of in document["attacks"]
         ]
         head = ["attack", "change, points", *MOVED.values()]
         parts.append(f"attacks, under the prompt {plain[0]['way']}\n{aligned([head, *rows])}")
         notes.append(LEGEND_OF_ATTACKS)
     if document["left_out"]:
-        notes.append(f"prompts left out because the set lacks a text they show: {', '.join(document['left_out'])}")
+        notes.append(
+            "prompts left out because the set lacks a text they show: "
+            f"{', '.join(document['left_out'])}"
+        )
     if (source := document["problem_set"]["source"]).startswith("bundled: "):
         notes.append(f"No person graded these proofs. They are {source.removeprefix('bundled: ')}")
     if note := (document["model"].get("card") or {}).get("note"):
@@ -54,11 +67,19 @@ def _rows(ways: Sequence[Of], people: Of) -> list[list[str]]:
     add("shows reference", lambda way: "yes" if way["has_reference"] else "no")
     add("graded", lambda way: f"{way['graded']:,} of {way['proofs']:,}")
     for why in sorted({why for way in ways for why in (*way["missing"], *way["not_delivered"])}):
-        rows.append([f"  {why}", *(f"{(way['missing'] | way['not_delivered']).get(why, 0):,}" for way in ways)])
+        rows.append(
+            [
+                f"  {why}",
+                *(f"{(way['missing'] | way['not_delivered']).get(why, 0):,}" for way in ways),
+            ]
+        )
     add("error, points", lambda way: _interval(way["mean_absolute_error"]))
     add("same bucket, %", lambda way: _interval(way["bucket_accuracy"], 100, 0))
     add("order kept, %", lambda way: _interval(way["order_kept"], 100, 0))
-    add("  same/tied/reversed", lambda way: "/".join(str(way["order"][name]) for name in ("same", "tied", "reversed")))
+    add(
+        "  same/tied/reversed",
+        lambda way: "/".join(str(way["order"][name]) for name in ("same", "tied", "reversed")),
+    )
     add("advantage, points", lambda way: _interval(way["advantage_difference"]))
     add("kappa", lambda way: _interval(way["quadratic_kappa"]))
     add("bias, points", lambda way: _shift(way["bias"], 1))
@@ -82,7 +103,11 @@ def _rows(ways: Sequence[Of], people: Of) -> list[list[str]]:
 def _interval(of: Of, times: float = 1, digits: int = 2) -> str:
     if of["value"] is None:
         return NONE
-    bounds = "" if of["low"] is None else f" [{times * of['low']:.{digits}f}, {times * of['high']:.{digits}f}]"
+    bounds = (
+        ""
+        if of["low"] is None
+        else f" [{times * of['low']:.{digits}f}, {times * of['high']:.{digits}f}]"
+    )
     return f"{times * of['value']:.{digits}f}{bounds}"
 
 

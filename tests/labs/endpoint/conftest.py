@@ -27,8 +27,8 @@ Start = Callable[..., "Running"]
 
 
 class Running:
-    """The endpoint in its own thread, in front of `server`, with its journal in `folder`. It offers all scaffolds, and
-    `changes` are constants of RSA."""
+    """The endpoint in its own thread, in front of `server`, with its journal in `folder`. It offers
+    all scaffolds, and `changes` are constants of RSA."""
 
     def __init__(self, server: Server, folder: Path, **changes: Any) -> None:
         self.model, self.journal = f"rsa/{server.model}", folder / "serve_rsa.jsonl"
@@ -67,11 +67,13 @@ class Running:
     def client(self, api_key: str = "none") -> Any:
         import openai
 
-        plain = openai.DefaultHttpxClient(verify=False)  # reading the certificates takes longer than most requests
+        # reading the certificates takes longer than most requests
+        plain = openai.DefaultHttpxClient(verify=False)
         return openai.OpenAI(base_url=self.url, api_key=api_key, max_retries=0, http_client=plain)
 
     def ask(self, **fields: Any) -> Any:
-        """Ask through the openai client, with seed 1 by default. Return the answer, or a stream's chunks."""
+        """Ask through the openai client, with seed 1 by default. Return the answer, or a stream's
+        chunks."""
         with self.client() as client:
             body = {"model": self.model, "messages": ASKED, "seed": 1} | fields
             reply = client.chat.completions.create(**body)
@@ -79,9 +81,21 @@ class Running:
 
     def post(self, body: Any, **headers: str) -> httpx2.Response:
         """Send a raw request; bytes are sent unchanged."""
-        content = body if isinstance(body, bytes) else json.dumps({"model": self.model, "messages": ASKED} | body)
-        named = {"content-type": "application/json"} | {name.replace("_", "-"): of for name, of in headers.items()}
-        return httpx2.post(f"{self.url}/chat/completions", content=content, headers=named, timeout=120, verify=False)
+        content = (
+            body
+            if isinstance(body, bytes)
+            else json.dumps({"model": self.model, "messages": ASKED} | body)
+        )
+        named = {"content-type": "application/json"} | {
+            name.replace("_", "-"): of for name, of in headers.items()
+        }
+        return httpx2.post(
+            f"{self.url}/chat/completions",
+            content=content,
+            headers=named,
+            timeout=120,
+            verify=False,
+        )
 
     def completions(self) -> list[dict[str, Any]]:
         return [json.loads(line)["completion"] for line in self.journal.read_text().splitlines()]
@@ -89,7 +103,8 @@ class Running:
 
 @pytest.fixture(scope="session")
 def openai() -> Any:
-    """Return the package, which takes a second to load. So it must not be loaded by all who collect the tests."""
+    """Return the package, which takes a second to load. So it must not be loaded by all who collect
+    the tests."""
     return import_module("openai")
 
 
@@ -111,5 +126,9 @@ def shared(engine: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 def reply(text: str, reason: str = "stop") -> dict[str, Any]:
     """Return a server's reply, without usage."""
-    choice = {"index": 0, "finish_reason": reason, "message": {"role": "assistant", "content": text}}
+    choice = {
+        "index": 0,
+        "finish_reason": reason,
+        "message": {"role": "assistant", "content": text},
+    }
     return {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}

@@ -28,7 +28,13 @@ def test_a_chat_uis_request_is_read() -> None:
             "messages": [
                 {"role": "developer", "content": "Be exact."},
                 {"role": "assistant", "content": "What shall I solve?", "tool_calls": None},
-                {"role": "user", "content": [{"type": "text", "text": STATEMENT}, {"type": "text", "text": "Please."}]},
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "text", "text": STATEMENT},
+                        {"type": "text", "text": "Please."},
+                    ],
+                },
             ],
             "stream_options": {"include_usage": True},
             "n": 1,
@@ -62,7 +68,11 @@ def test_constants_come_from_the_request_and_without_a_seed_one_is_drawn() -> No
     assert read({"seed": 3, "rsa": {"SEED": 4}}).config.SEED == 4
     best: Any = read({"model": "best_of/m", "best_of": {"VERIFY_SAMPLES": 2}}).config
     assert (best.N, best.VERIFY_SAMPLES, best.MAX_TOKENS) == (8, 2, 300)
-    assert read({"seed": 3}).problem.id == read({"stream": True}).problem.id != read({"messages": ASKED * 2}).problem.id
+    assert (
+        read({"seed": 3}).problem.id
+        == read({"stream": True}).problem.id
+        != read({"messages": ASKED * 2}).problem.id
+    )
 
 
 def rsa(body: Any) -> RsaConstants:
@@ -71,20 +81,35 @@ def rsa(body: Any) -> RsaConstants:
     return config
 
 
-NO_JSON: list[Any] = [b"{", b"[" * 100_000, b"\xff\xfe{", b'{"temperature": NaN}', b'{"model": "\\ud800"}', []]
+NO_JSON: list[Any] = [
+    b"{",
+    b"[" * 100_000,
+    b"\xff\xfe{",
+    b'{"temperature": NaN}',
+    b'{"model": "\\ud800"}',
+    [],
+]
 IMAGE = {"type": "image_url", "image_url": {"url": "x"}}
 ERRORS: list[tuple[Any, str | None]] = [  # bodies, and the fields that are refused
     *((body, None) for body in NO_JSON),
     *(({name: value}, name) for name, value in (
-        *(("model", model) for model in ("gpt-5", "rsa", "vote/m", "rsa/n")), ("best_of", {"N": 1}), ("rsa", 5),
+        *(("model", model) for model in ("gpt-5", "rsa", "vote/m", "rsa/n")), ("best_of", {"N": 1}), ((
+            "rsa"
+        ), 5),
         ("messages", []), ("messages", [{"role": "user", "content": " \n"}]),
-        ("messages", [*ASKED, {"role": "assistant", "content": "The"}]), ("max_tokens", 0), ("max_tokens", 1.5),
+        ("messages", [*ASKED, {"role": "assistant", "content": "The"}]), ("max_tokens", 0), ((
+            "max_tokens"
+        ), 1.5),
         ("temperature", True), ("temperature", -1), ("seed", -1), ("n", 2), ("logprobs", True),
-        ("tools", [{"type": "function"}]), ("response_format", {"type": "json_object"}), ("presence_penalty", 0.5),
+        ("tools", [{"type": "function"}]), ("response_format", {"type": "json_object"}), ((
+            "presence_penalty"
+        ), 0.5),
     )),
     ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
     ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
-    ({"messages": [{"role": "assistant", "content": None, "tool_calls": [{}]}]}, "messages[0].content"),
+    ({"messages": [{"role": "assistant", "content": None, "tool_calls": [{}]}]}, (
+        "messages[0].content"
+    )),
     ({"messages": [{"role": "user", "content": [IMAGE]}]}, "messages[0].content[0].type"),
     ({"rsa": {"K": 5}}, "rsa"),
     *(({"rsa": {name: value}}, f"rsa.{name}") for name, value in (
@@ -95,23 +120,39 @@ ERRORS: list[tuple[Any, str | None]] = [  # bodies, and the fields that are refu
 
 
 @pytest.mark.parametrize(("body", "param"), ERRORS)
-def test_a_request_that_cannot_be_answered_is_refused_in_openais_words(body: Any, param: str | None) -> None:
+def test_a_request_that_cannot_be_answered_is_refused_in_openais_words(
+    body: Any, param: str | None
+) -> None:
     with pytest.raises(Refusal) as refused:
         read(body)
     error = refused.value.to_json()["error"]
-    assert set(error) == {"message", "type", "param", "code"} and error["type"] == "invalid_request_error"
+    assert (
+        set(error) == {"message", "type", "param", "code"}
+        and error["type"] == "invalid_request_error"
+    )
     assert refused.value.status == (404 if param == "model" else 400)
     assert error["param"] == param and "\n" not in error["message"]
 
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 some_fields = st.dictionaries(
     st.sampled_from(
-        [*chat.FIELDS, *chat.UNSUPPORTED, "stop", "stream", "stream_options", "rsa", "majority", "messages"]
+        [
+            *chat.FIELDS,
+            *chat.UNSUPPORTED,
+            "stop",
+            "stream",
+            "stream_options",
+            "rsa",
+            "majority",
+            "messages",
+        ]
     ),
     json_values,
 )

@@ -1,4 +1,5 @@
-"""Hostile clients of the endpoint, over real sockets: foreign names, no key, too much, and disconnects."""
+"""Hostile clients of the endpoint, over real sockets: foreign names, no key, too much, and
+disconnects."""
 
 import http.client
 import json
@@ -27,7 +28,10 @@ def request(running: Running, length: int | None = None, **fields: Any) -> bytes
     """Return the bytes of a request; `length`: a wrong length of the body to announce."""
     body = json.dumps({"model": running.model, "messages": ASKED, "seed": 1} | fields).encode()
     size = len(body) if length is None else length
-    head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head = (
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+        "application/json\r\n"
+    )
     return f"{head}Content-Length: {size}\r\n\r\n".encode() + body
 
 
@@ -40,12 +44,22 @@ def status(running: Running, *heads: str, version: str = "1.1") -> int:
 
 
 FOREIGN = [
-    "evil.example", "evil.example:30100", "localhost.evil.example", "127.0.0.1.evil.example", "evil.example.",
-    "10.1.2.3", "[2001:db8::1]:80", "localhost@evil.example", "localhost:80:80", "localhost:http", "", "[::1", "127.1",
+    "evil.example", "evil.example:30100", "localhost.evil.example", "127.0.0.1.evil.example", (
+        "evil.example."
+    ),
+    "10.1.2.3", "[2001:db8::1]:80", "localhost@evil.example", "localhost:80:80", "localhost:http", (
+        ""
+    ), (
+        "[::1"
+    ), (
+        "127.1"
+    ),
     "2130706433", "0.0.0.0",
 ]  # fmt: skip
 OURS = [  # with port 8080, the endpoint is forwarded, as by ssh -L
-    "127.0.0.1", "127.0.0.1:30100", "localhost:30100", "localhost:8080", "LocalHost.", "[::1]:30100",
+    "127.0.0.1", "127.0.0.1:30100", "localhost:30100", "localhost:8080", "LocalHost.", (
+        "[::1]:30100"
+    ),
     "[0:0:0:0:0:0:0:1]", "[::FFFF:127.0.0.1]", "  127.0.0.1  ",
 ]  # fmt: skip
 
@@ -58,7 +72,12 @@ OURS = [  # with port 8080, the endpoint is forwarded, as by ssh -L
         ("127.0.0.1", ["rsa.example.org"], ["RSA.Example.org.:443"], True),
         ("127.0.1.1", ["gpu-box"], ["gpu-box:30100"], True),
         ("::1", [], ["[::1]:30100"], True),
-        ("0.0.0.0", [], ["10.1.2.3:30100", "[2001:db8::1]:30100", f"{socket.gethostname()}:30100"], True),
+        (
+            "0.0.0.0",
+            [],
+            ["10.1.2.3:30100", "[2001:db8::1]:30100", f"{socket.gethostname()}:30100"],
+            True,
+        ),
         ("0.0.0.0", [], ["evil.example:30100"], False),
         ("10.1.2.3", ["gpu-box.lan"], ["gpu-box.lan"], True),
         ("10.1.2.3", [], ["evil.example"], False),
@@ -80,11 +99,18 @@ def test_a_client_that_asks_by_a_foreign_name_gets_nothing(shared: Running) -> N
 
 
 def test_a_page_of_another_origin_can_send_nothing(shared: Running) -> None:
-    """Of the content types that a page may send without asking first, none is taken, and no origin is allowed."""
-    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
+    """Of the content types that a page may send without asking first, none is taken, and no origin
+    is allowed."""
+    for kind in (
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+    ):
         assert shared.post({}, content_type=kind, origin="http://evil.example").status_code == 415
     made = shared.post({"rsa": {"T": 0}}, origin="http://evil.example")
-    assert made.status_code == 200 and not [name for name in made.headers if name.startswith("access-control")]
+    assert made.status_code == 200 and not [
+        name for name in made.headers if name.startswith("access-control")
+    ]
 
 
 def test_if_there_is_a_key_requests_need_it(
@@ -102,14 +128,18 @@ def test_if_there_is_a_key_requests_need_it(
         ("Bearer sk-sécret", 401),
         ("Bearer", 401),
     ):
-        assert status(running, "Host: rsa.example.org", f"Authorization: {given}") == expected, given
+        assert status(running, "Host: rsa.example.org", f"Authorization: {given}") == expected, (
+            given
+        )
     refused = running.post({})
     assert refused.status_code == 401 and refused.json()["error"]["code"] == "invalid_api_key"
     assert key not in refused.text
     with pytest.raises(openai.AuthenticationError), running.client() as client:
         client.models.list()
     with running.client(api_key=key) as client:
-        made = client.chat.completions.create(model=running.model, messages=ASKED, extra_body={"rsa": {"T": 0}})
+        made = client.chat.completions.create(
+            model=running.model, messages=ASKED, extra_body={"rsa": {"T": 0}}
+        )
     assert made.choices[0].message.content
     running.close()
     assert key not in "".join(capfd.readouterr()) + running.journal.read_text()
@@ -126,7 +156,12 @@ def test_if_there_is_a_key_requests_need_it(
     ],
 )
 def test_a_request_may_ask_for_so_much_or_as_much_as_the_operators_own(
-    own: dict[str, int], rsa: dict[str, int], status: int, engine: Server, proxy: Proxy, start: Start
+    own: dict[str, int],
+    rsa: dict[str, int],
+    status: int,
+    engine: Server,
+    proxy: Proxy,
+    start: Start,
 ) -> None:
     running = start(replace(engine, base_url=proxy.url), CONCURRENCY=1, **own)
     with closing(connected(running)) as client:
@@ -209,8 +244,12 @@ def test_a_connection_between_requests_and_one_whose_request_takes_long_stay_ope
     running = start(replace(engine, base_url=proxy.url))
     with closing(http.client.HTTPConnection("127.0.0.1", running.address[1], timeout=60)) as client:
         for _ in range(2):
-            body = json.dumps({"model": running.model, "messages": ASKED, "stream": stream, "rsa": {"T": 0}})
-            client.request("POST", "/v1/chat/completions", body, {"content-type": "application/json"})
+            body = json.dumps(
+                {"model": running.model, "messages": ASKED, "stream": stream, "rsa": {"T": 0}}
+            )
+            client.request(
+                "POST", "/v1/chat/completions", body, {"content-type": "application/json"}
+            )
             reply = client.getresponse()
             text = reply.read().decode()
             assert reply.status == 200 and '"stop"' in text
@@ -232,7 +271,9 @@ def test_a_body_may_take_longer_than_the_limit_of_its_pauses(
 
 
 @pytest.mark.parametrize("moment", ["waiting", "streaming", "whole"])
-def test_a_client_that_leaves_takes_its_work_along(engine: Server, proxy: Proxy, start: Start, moment: str) -> None:
+def test_a_client_that_leaves_takes_its_work_along(
+    engine: Server, proxy: Proxy, start: Start, moment: str
+) -> None:
     running = start(replace(engine, base_url=proxy.url), CONCURRENCY=1, T=500)
     with closing(connected(running)) as other, closing(connected(running)) as client:
         if moment == "waiting":  # for the server, which has another request's members before it
@@ -245,4 +286,6 @@ def test_a_client_that_leaves_takes_its_work_along(engine: Server, proxy: Proxy,
         assert eventually(lambda: bool(running.work()) and len(proxy.bodies) > 1)
     assert eventually(lambda: not running.work() and not proxy.in_flight)
     assert 0 < len(proxy.bodies) < 4 * 501 / 2
-    assert running.ask(extra_body={"rsa": {"T": 0}}).choices[0].message.content, "its place is free again"
+    assert running.ask(extra_body={"rsa": {"T": 0}}).choices[0].message.content, (
+        "its place is free again"
+    )

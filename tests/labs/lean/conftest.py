@@ -24,12 +24,14 @@ KNOWN = [
 
 @pytest.fixture(scope="session")
 def baseline(tmp_path_factory: pytest.TempPathFactory, lean: Toolchain) -> Path:
-    """Return the results of 23_lean_baseline, stopped after its first search and resumed with an index of KNOWN. The
-    file `printed` has its output."""
+    """Return the results of 23_lean_baseline, stopped after its first search and resumed with an
+    index of KNOWN. The file `printed` has its output."""
 
     def make(results: Path) -> None:
         process = start("23_lean_baseline", *BASELINE, RESULTS_DIR=str(results))
-        while process.poll() is None and not list(results.glob("lean/baseline/trajectories/*.json")):
+        while process.poll() is None and not list(
+            results.glob("lean/baseline/trajectories/*.json")
+        ):
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         status, _, err = ended(process)

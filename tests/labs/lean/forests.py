@@ -18,11 +18,14 @@ WIDTH = 24
 
 
 def rows(theorem: str, depth: int = 3, beside: int = 3, is_proved: bool = True) -> list[Row]:
-    """Return a search with a proof of `depth` + 1 tactics; path states have `beside` children off it, and these one."""
+    """Return a search with a proof of `depth` + 1 tactics; path states have `beside` children off
+    it, and these one."""
     rows_of: list[Row] = []
 
     def add(parent: int | None, state: str, level: int, is_on: bool) -> int:
-        built = searches.row(theorem, len(rows_of), parent, f"t{len(rows_of)}" * (parent is not None), state, is_on)
+        built = searches.row(
+            theorem, len(rows_of), parent, f"t{len(rows_of)}" * (parent is not None), state, is_on
+        )
         left = depth + 1 - level if is_on else OFF_PATH
         rows_of.append(built | {"depth_from_root": level, "remaining_depth": left})
         return len(rows_of) - 1
@@ -40,7 +43,8 @@ def rows(theorem: str, depth: int = 3, beside: int = 3, is_proved: bool = True) 
 
 def written(folder: Path, signal: float = 3.0) -> None:
     """Write a folder of trajectories, and one of embeddings: a vector of the theorem and noise.
-    Along one direction states on and off the path differ by `signal` deviations; another is the distance to the end."""
+    Along one direction states on and off the path differ by `signal` deviations; another is the
+    distance to the end."""
     found, vectors = folder / "trajectories", folder / "embeddings"
     found.mkdir(parents=True)
     random, drawn = rng("forest", 0), {}
@@ -53,12 +57,16 @@ def written(folder: Path, signal: float = 3.0) -> None:
             if text := text_of(row["state_pp"]):
                 is_on = row["label"] == POSITIVE
                 left = row["remaining_depth"] if is_on else random.integers(1, 5)
-                drawn[text] = middle + random.normal(size=WIDTH) + signal * (is_on * along + left * ahead)
+                drawn[text] = (
+                    middle + random.normal(size=WIDTH) + signal * (is_on * along + left * ahead)
+                )
     store(vectors, drawn)
 
 
 def store(folder: Path, drawn: dict[str, "np.typing.NDArray[np.float64]"]) -> None:
-    energy.store(folder, MODEL, list(drawn), np.array(list(drawn.values()), np.float32), [False] * len(drawn))
+    energy.store(
+        folder, MODEL, list(drawn), np.array(list(drawn.values()), np.float32), [False] * len(drawn)
+    )
 
 
 def head(width: int = WIDTH) -> dict[str, Any]:
@@ -66,7 +74,9 @@ def head(width: int = WIDTH) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     built = {"mean": np.zeros(width, np.float32), "scale": np.ones(width, np.float32)}
     for layer, (inputs, outputs) in enumerate(zip((width, *LAYERS), LAYERS, strict=False)):
-        built[f"layers.{layer}.weight"] = rng.normal(0, inputs**-0.5, (outputs, inputs)).astype(np.float32)
+        built[f"layers.{layer}.weight"] = rng.normal(0, inputs**-0.5, (outputs, inputs)).astype(
+            np.float32
+        )
         built[f"layers.{layer}.bias"] = np.zeros(outputs, np.float32)
     return built
 

@@ -17,12 +17,20 @@ SECONDS = {"lean": 1.0, "policy": 2.0, "energy": 0.0, "accept": 1.0, "all": 4.0}
 
 def outcomes(*ats: int | None) -> list[Outcome]:
     """Make outcomes of theorems that were proved within so many nodes, or not."""
-    built = Outcome("run", "", "(p : Prop) : p", "", "", 8, None, [], [], [], {}, {}, {"lean": 1.0, "all": 2.0})
-    return [replace(built, name=str(n), at=at, reason="" if at else "budget") for n, at in enumerate(ats)]
+    built = Outcome(
+        "run", "", "(p : Prop) : p", "", "", 8, None, [], [], [], {}, {}, {"lean": 1.0, "all": 2.0}
+    )
+    return [
+        replace(built, name=str(n), at=at, reason="" if at else "budget")
+        for n, at in enumerate(ats)
+    ]
 
 
-def search(folder: Path, name: str, at: int | None = None, energy: float | None = None, **changes: Any) -> Outcome:
-    """Write a search with a proof of one tactic, found with node `at`; None: no proof within NODES."""
+def search(
+    folder: Path, name: str, at: int | None = None, energy: float | None = None, **changes: Any
+) -> Outcome:
+    """Write a search with a proof of one tactic, found with node `at`; None: no proof within
+    NODES."""
     is_proved = at is not None
     built: dict[str, Any] = {
         "run": "one",
@@ -80,7 +88,12 @@ def tree(folder: Path, theorem: str, rows: list[Row]) -> None:
 
 def record(own: Path, **more: Any) -> Path:
     own.mkdir(parents=True, exist_ok=True)
-    fields = {"schema": 1, "run": "one", "complete": True, "config": {"MAX_NODES": NODES, "TRAIN_NODES": 16}}
+    fields = {
+        "schema": 1,
+        "run": "one",
+        "complete": True,
+        "config": {"MAX_NODES": NODES, "TRAIN_NODES": 16},
+    }
     (own / "record.json").write_text(json.dumps(fields | more))
     return own
 

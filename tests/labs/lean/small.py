@@ -13,7 +13,11 @@ LEARNED = (
     ("succ", "(n : Nat) : n + 1 = 1 + n"),
     ("right", "(p q : Prop) : p → (q ∨ p)"),
 )
-HELD_OUT = (("first", "(p q : Prop) : p → (q → p)"), ("four", "(n : Nat) : n + 4 = 4 + n"), ("false", "(p : Prop) : p"))
+HELD_OUT = (
+    ("first", "(p q : Prop) : p → (q → p)"),
+    ("four", "(n : Nat) : n + 4 = 4 + n"),
+    ("false", "(p : Prop) : p"),
+)
 BASELINE = (f"THEOREMS={INPUTS}/theorems.json", *LEAN)  # as the golden case
 TIMES = ("seconds", "seconds_to_proof")
 
@@ -22,7 +26,9 @@ def written(folder: Path, *theorems: tuple[str, str]) -> str:
     """Write theorems to a file, and return the constant that names it."""
     folder.mkdir(exist_ok=True)
     path = folder / "mine.json"
-    path.write_text(json.dumps({"theorems": [{"name": name, "statement": what} for name, what in theorems]}))
+    path.write_text(
+        json.dumps({"theorems": [{"name": name, "statement": what} for name, what in theorems]})
+    )
     return f"THEOREMS={path}"
 
 
@@ -33,7 +39,8 @@ def figures(results: Path) -> dict[str, Any]:
 
 
 def born(pid: int) -> str:
-    """Return when a process began, which distinguishes it from a later one with its number; "" if it has ended."""
+    """Return when a process began, which distinguishes it from a later one with its number; "" if
+    it has ended."""
     with suppress(OSError):
         state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return "" if state == "Z" else rest[18]

@@ -20,7 +20,10 @@ PROOFS = [
     (PAIR, ["intro hp hq", "constructor\n· exact hp\n· exact hq"]),
     ("(p : Prop) : p ∨ ¬p", ["exact Classical.em p"]),  # by three axioms
     ("(p q : Prop) : (p ↔ q) → p = q", ["intro h", "rw [h]"]),  # by propext
-    ("(n : Nat) : 0 + n = n", ["induction n with | zero => rfl | succ n ih => rw [Nat.add_succ, ih]"]),
+    (
+        "(n : Nat) : 0 + n = n",
+        ["induction n with | zero => rfl | succ n ih => rw [Nat.add_succ, ih]"],
+    ),
 ]
 
 # Texts that the guard would refuse, or that are wrong: what Lean alone makes of them.
@@ -78,15 +81,23 @@ def test_an_axiom_of_ones_own_is_no_proof(lean: Toolchain) -> None:
 @pytest.mark.parametrize("text", ["", "\n", "unsolved goals"])
 def test_an_error_is_no_proof_even_without_a_text(text: str) -> None:
     output = [("error", 1, text), ("information", 2, f"'{NAME}' does not depend on any axioms")]
-    lines = [json.dumps({"severity": kind, "pos": {"line": line}, "data": data}) for kind, line, data in output]
+    lines = [
+        json.dumps({"severity": kind, "pos": {"line": line}, "data": data})
+        for kind, line, data in output
+    ]
     assert acceptance._judged(0, lines[1], 2) == "" and acceptance._judged(0, "\n".join(lines), 2)
 
 
 def test_it_takes_no_longer_than_it_may(lean: Toolchain) -> None:
-    assert asyncio.run(rejected(lean, Theorem("a", ": True"), ["trivial"], seconds=0.05)) == "timed out"
+    assert (
+        asyncio.run(rejected(lean, Theorem("a", ": True"), ["trivial"], seconds=0.05))
+        == "timed out"
+    )
 
 
-def test_a_check_that_is_killed_from_outside_is_run_again(lean: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_that_is_killed_from_outside_is_run_again(
+    lean: Toolchain, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real, runs = acceptance._run, list[int]()
 
     async def mortal(*args: Any) -> tuple[int, str]:

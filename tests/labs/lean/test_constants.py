@@ -19,7 +19,9 @@ from labs.lean.constants import AblationConstants, IterationConstants, LeanConst
         ("intro h<;>simp", ("intro h<;>simp",)),
     ],
 )
-def test_probes_are_joined_by_semicolons_that_are_none_of_a_tactics_own(probes: str, expected: tuple[str, ...]) -> None:
+def test_probes_are_joined_by_semicolons_that_are_none_of_a_tactics_own(
+    probes: str, expected: tuple[str, ...]
+) -> None:
     assert LeanConstants(PROBES=probes).probes == expected
 
 

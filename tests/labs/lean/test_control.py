@@ -30,8 +30,13 @@ def proposed(state: str, known: list[Pair] = KNOWN, count: int = 8) -> list[tupl
 
 
 def test_the_tactics_of_the_nearest_state_come_first() -> None:
-    assert [tactic for tactic, _ in proposed("m : Nat\n⊢ m + 2 = 2 + m", count=1)] == ["rw [Nat.add_comm]"]
-    assert [tactic for tactic, _ in proposed(KNOWN[1].state, count=2)] == ["exact h1.left", "rcases h1 with ⟨h2, h3⟩"]
+    assert [tactic for tactic, _ in proposed("m : Nat\n⊢ m + 2 = 2 + m", count=1)] == [
+        "rw [Nat.add_comm]"
+    ]
+    assert [tactic for tactic, _ in proposed(KNOWN[1].state, count=2)] == [
+        "exact h1.left",
+        "rcases h1 with ⟨h2, h3⟩",
+    ]
     found = [logprob for _, logprob in proposed(KNOWN[0].state)]
     assert len(found) == len(KNOWN) and found == sorted(found, reverse=True)
     assert math.isclose(sum(map(math.exp, found)), 1)
@@ -39,7 +44,9 @@ def test_the_tactics_of_the_nearest_state_come_first() -> None:
 
 
 def test_the_pairs_of_lemmas_are_known_as_lean_shows_them(lean: Toolchain) -> None:
-    lemmas = [row for row in json.loads(TRAIN.read_text(encoding="utf-8"))["theorems"] if row["teach"]][::20]
+    lemmas = [
+        row for row in json.loads(TRAIN.read_text(encoding="utf-8"))["theorems"] if row["teach"]
+    ][::20]
     *known, wrong = of_lemmas(lean, 2, [*lemmas, lemmas[0] | {"proof": lemmas[1]["proof"]}])
     assert [[pair.tactic for pair in pairs] for pairs in known] == [row["proof"] for row in lemmas]
     assert all("⊢" in pair.state for pairs in known for pair in pairs) and not wrong
@@ -49,10 +56,17 @@ def test_a_baseline_is_compared_with_the_index_by_theorem(baseline: Path) -> Non
     folder = baseline / "lean" / "baseline"
     record = json.loads((folder / "record.json").read_text())
     found = record["index"]
-    assert record["complete"] and (found["of"], found["pairs"], found["states"]) == ("known.jsonl", 4, 4)
+    assert record["complete"] and (found["of"], found["pairs"], found["states"]) == (
+        "known.jsonl",
+        4,
+        4,
+    )
     assert found["figures"]["theorems"] == found["gain"]["n"] == 4
     assert (folder / "index" / "table.txt").exists()
-    proved = {each["name"] for each in json.loads((folder / "index" / "proofs.json").read_text())["theorems"]}
+    proved = {
+        each["name"]
+        for each in json.loads((folder / "index" / "proofs.json").read_text())["theorems"]
+    }
     assert proved == {"identity", "falsity"}
     assert "4 pairs of known.jsonl" in (baseline / "printed").read_text()
 

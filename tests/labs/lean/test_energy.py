@@ -1,4 +1,5 @@
-"""Test embeddings by the real engine, and an energy that is really trained: it learns the signal, and low is good."""
+"""Test embeddings by the real engine, and an energy that is really trained: it learns the signal,
+and low is good."""
 
 import asyncio
 import json
@@ -29,7 +30,8 @@ from tests.labs.lean.embedding import MODEL, Given, Refusing, Told, asked
 from tests.labs.lean.forests import WIDTH, head, kept, rows, store, written
 from tests.labs.training import helpers as training
 
-# Each argument is a command line, run in one process: one import of torch for all. Steps are few and large.
+# Each argument is a command line, run in one process: one import of torch for all. Steps are few
+# and large.
 COMMANDS = """
 import sys
 import torch
@@ -59,7 +61,10 @@ STEPS, PROBE = 40, -2.0
 
 def line(folder: Path, name: str, data: str = "signal") -> str:
     at = folder / data
-    paths = f"--trajectories {at / 'trajectories'} --embeddings {at / 'embeddings'} --out {folder / name}"
+    paths = (
+        f"--trajectories {at / 'trajectories'} --embeddings {at / 'embeddings'} --out "
+        f"{folder / name}"
+    )
     return f"{paths} --steps {STEPS}"
 
 
@@ -95,7 +100,10 @@ def forest(folder: Path) -> tuple[tuple[Tree, ...], Vectors]:
 
 @training.needed
 def test_on_held_out_theorems_it_tells_the_path_from_its_siblings(folder: Path, log: str) -> None:
-    assert {path.name for path in (folder / "once").iterdir()} == {"energy.safetensors", "energy.json"}, log
+    assert {path.name for path in (folder / "once").iterdir()} == {
+        "energy.safetensors",
+        "energy.json",
+    }, log
     found = record(folder / "once")
     assert found["auc"]["held_out"]["value"] >= 0.75 and found["auc"]["held_out"]["low"] > 0.5
     assert found["auc"]["held_out"]["n"] >= 4 and found["auc"]["trained"]["n"] >= 20
@@ -140,7 +148,9 @@ def test_equal_searches_and_seeds_give_equal_bits(folder: Path, log: str) -> Non
 
 
 @training.needed
-def test_a_training_that_begins_with_an_energy_goes_on_from_its_loss(folder: Path, log: str) -> None:
+def test_a_training_that_begins_with_an_energy_goes_on_from_its_loss(
+    folder: Path, log: str
+) -> None:
     once, onward = (record(folder / name) for name in ("once", "onward"))
     assert sum(onward["loss"][:5]) < sum(once["loss"][:5]) / 2, log
     assert onward["begin"] == sha256(folder / "once" / "energy.safetensors") and "begin" not in once
@@ -157,7 +167,9 @@ def test_an_energy_of_another_model_is_refused(tmp_path: Path) -> None:
         Guide(Energy.load(kept(tmp_path / "energy")), Told(lambda text: text, "model@1"))
 
 
-@pytest.mark.parametrize(("name", "content"), [("energy.json", b"[]"), ("energy.safetensors", save(head())[:-4])])
+@pytest.mark.parametrize(
+    ("name", "content"), [("energy.json", b"[]"), ("energy.safetensors", save(head())[:-4])]
+)
 def test_a_damaged_energy_is_refused(name: str, content: bytes, tmp_path: Path) -> None:
     (kept(tmp_path / "energy") / name).write_bytes(content)
     with pytest.raises(UserError, match=str(tmp_path)):
@@ -176,7 +188,10 @@ def test_a_states_energy_does_not_depend_on_those_beside_it(tmp_path: Path) -> N
 
 def distinct(texts: Sequence[str]) -> dict[str, "np.typing.NDArray[np.float64]"]:
     """Return vectors without a signal."""
-    return {text: np.arange(1, WIDTH + 1, dtype=np.float64) + number for number, text in enumerate(texts)}
+    return {
+        text: np.arange(1, WIDTH + 1, dtype=np.float64) + number
+        for number, text in enumerate(texts)
+    }
 
 
 def test_what_is_on_any_path_is_on_the_path_nearest_to_an_end(tmp_path: Path) -> None:
@@ -203,7 +218,8 @@ def test_what_is_on_any_path_is_on_the_path_nearest_to_an_end(tmp_path: Path) ->
     assert {names[n] for n in a.others} == {f"a\n⊢ far {n} 0" for n in range(3)}
     assert [(names[on], names[off]) for on, off in a.pairs] == 2 * [("a\n⊢ on 2", "a\n⊢ off 1 0")]
     assert len(b.pairs) == 9 and not c.on_path and not c.pairs and len(c.off_path) > 20
-    # Of the policy's own tactics: all but those with the log probability of a probe, which one sibling of "b" gets.
+    # Of the policy's own tactics: all but those with the log probability of a probe, which one
+    # sibling of "b" gets.
     assert a.own == a.pairs and not any(each.own for each in trees.forest(paths, stored, -0.5))
     next(row for row in others if row["state_pp"] == "b\n⊢ off 1 0")["llm_log_prob"] = -2.0
     (tmp_path / "2.parquet").write_bytes(trajectories.encoded(second + others))
@@ -212,14 +228,18 @@ def test_what_is_on_any_path_is_on_the_path_nearest_to_an_end(tmp_path: Path) ->
 
 def plain_tree(theorem: str, on: int, siblings: int, others: int, begin: int) -> Tree:
     numbers = iter(range(begin, begin + on + siblings + others))
-    one, two, three = (tuple(next(numbers) for _ in range(count)) for count in (on, siblings, others))
+    one, two, three = (
+        tuple(next(numbers) for _ in range(count)) for count in (on, siblings, others)
+    )
     return Tree(theorem, dict.fromkeys(one, 1), two, three)
 
 
 def in_training(count: int) -> list[str]:
     """Return names of theorems that are not held out."""
     names = (f"t{number}" for number in range(10_000))
-    return list(islice((name for name in names if not plain_tree(name, 0, 0, 0, 0).is_held_out), count))
+    return list(
+        islice((name for name in names if not plain_tree(name, 0, 0, 0, 0).is_held_out), count)
+    )
 
 
 def test_the_seven_others_are_of_the_three_kinds_by_their_shares() -> None:
@@ -239,13 +259,24 @@ def test_the_seven_others_are_of_the_three_kinds_by_their_shares() -> None:
 
 @pytest.mark.parametrize(
     ("siblings", "others", "beside", "expected"),
-    [(0, 0, 50, 7), (2, 0, 50, 7), (0, 3, 50, 7), (2, 1, 0, 3), (9, 9, 0, 7), (1, 1, 2, 4), (0, 0, 3, 3)],
+    [
+        (0, 0, 50, 7),
+        (2, 0, 50, 7),
+        (0, 3, 50, 7),
+        (2, 1, 0, 3),
+        (9, 9, 0, 7),
+        (1, 1, 2, 4),
+        (0, 0, 3, 3),
+    ],
 )
-def test_where_a_kind_has_too_few_the_others_stand_in(siblings: int, others: int, beside: int, expected: int) -> None:
+def test_where_a_kind_has_too_few_the_others_stand_in(
+    siblings: int, others: int, beside: int, expected: int
+) -> None:
     first, second = in_training(2)
     forest = [plain_tree(first, 2, siblings, others, 0), plain_tree(second, 0, beside, 0, 1000)]
     drawn, _ = Draws(forest).batch(50, np.random.default_rng(0))
-    assert ((drawn != PADDING).sum(axis=1) == 1 + expected).mean() > 0.7  # of few from elsewhere, not all are drawn
+    # of few from elsewhere, not all are drawn
+    assert ((drawn != PADDING).sum(axis=1) == 1 + expected).mean() > 0.7
     for states in ([number for number in row if number != PADDING] for row in drawn.tolist()):
         assert len(set(states)) == len(states) and not set(states[1:]) & set(forest[0].on_path)
 
@@ -312,12 +343,16 @@ def test_stored_vectors_come_back_and_no_text_is_embedded_twice(
     stored = stored_in(folder)
     rows = [stored.row(text_of(state)) for state in STATES]
     np.testing.assert_allclose(stored.vectors[rows], vectors, atol=1e-5)
-    assert stored.model == server.model and stored.vectors.dtype == np.float32 and not stored.cut.any()
+    assert (
+        stored.model == server.model and stored.vectors.dtype == np.float32 and not stored.cut.any()
+    )
     with pytest.raises(UserError, match="⊢ new"):
         stored.row("⊢ new")
 
 
-def test_what_is_too_long_loses_its_middle_and_nothing_beside_it_does(server: Server, tmp_path: Path) -> None:
+def test_what_is_too_long_loses_its_middle_and_nothing_beside_it_does(
+    server: Server, tmp_path: Path
+) -> None:
     long = ["h : p\n⊢ " + f"{name} ∨ " * 1000 + "True" for name in ("p", "q")]
     asked(server, into(tmp_path, [*STATES[:5], *long]))
     stored = stored_in(tmp_path)
@@ -325,7 +360,9 @@ def test_what_is_too_long_loses_its_middle_and_nothing_beside_it_does(server: Se
     assert cut == {stored.row(text_of(state)) for state in long}
 
 
-def test_parts_before_a_lost_server_are_kept(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_before_a_lost_server_are_kept(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(energy, "PART", 5)
     proxy = Refusing(server.base_url)
     through, proxy.left = replace(server, base_url=proxy.url), 2
@@ -374,7 +411,9 @@ REPLIES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("case", REPLIES)
-def test_a_server_without_sound_embeddings_ends_the_run_in_one_line(case: str, server: Server) -> None:
+def test_a_server_without_sound_embeddings_ends_the_run_in_one_line(
+    case: str, server: Server
+) -> None:
     proxy = Proxy(server.base_url)
     proxy.script = [REPLIES[case]]
     with pytest.raises(RunFailed, match=proxy.url):
@@ -382,7 +421,9 @@ def test_a_server_without_sound_embeddings_ends_the_run_in_one_line(case: str, s
     proxy.close()
 
 
-def test_parts_that_do_not_go_together_or_are_damaged_are_refused(server: Server, tmp_path: Path) -> None:
+def test_parts_that_do_not_go_together_or_are_damaged_are_refused(
+    server: Server, tmp_path: Path
+) -> None:
     def write(*rows: Sequence[float], cut: bool = False) -> None:
         texts = [f"{len(os.listdir(tmp_path))} {number}" for number in range(len(rows))]
         energy.store(tmp_path, "it", texts, np.array(rows, np.float32), [cut] * len(rows))

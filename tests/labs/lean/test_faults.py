@@ -1,4 +1,5 @@
-"""Test expert iteration with kills and failing parts, with the real policy, real Lean and real training."""
+"""Test expert iteration with kills and failing parts, with the real policy, real Lean and real
+training."""
 
 import json
 import os
@@ -61,14 +62,26 @@ MOMENTS: dict[str, Moment] = {
 def theorems(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Return the constants that name the files of theorems, which are the same for all runs."""
     folders = [tmp_path_factory.mktemp(name) for name in ("learned", "held-out")]
-    first, second = (written(folder, *of) for folder, of in zip(folders, (LEARNED, HELD_OUT), strict=True))
+    first, second = (
+        written(folder, *of) for folder, of in zip(folders, (LEARNED, HELD_OUT), strict=True)
+    )
     return [f"TRAIN_{first}", second]
 
 
 def begin(results: Path, theorems: Sequence[str], number: int = 0) -> Popen:
     """Start an iteration in its own process group."""
-    args = [f"experiments/{NAME}.py", *theorems, *SMALL, f"ITERATION={number}", f"MAX_ITERATION={number}"]
-    own: Any = PIPES | {"env": environment(RESULTS_DIR=str(results)), "cwd": ROOT, "start_new_session": True}
+    args = [
+        f"experiments/{NAME}.py",
+        *theorems,
+        *SMALL,
+        f"ITERATION={number}",
+        f"MAX_ITERATION={number}",
+    ]
+    own: Any = PIPES | {
+        "env": environment(RESULTS_DIR=str(results)),
+        "cwd": ROOT,
+        "start_new_session": True,
+    }
     return subprocess.Popen([sys.executable, *args], **own, preexec_fn=heed_signals)
 
 
@@ -92,22 +105,32 @@ def asked(results: Path) -> list[str]:
 
 
 def done(results: Path, number: int = 0) -> dict[str, Any]:
-    """Return what must not change: ended searches with their times, the trained policy and energy, and the journal."""
+    """Return what must not change: ended searches with their times, the trained policy and energy,
+    and the journal."""
     files = [path for part in SEARCHES for path in own(results, number).glob(f"{part}/*.json")]
     files += own(results, number).glob("energy/energy.safetensors")
     with suppress(OSError, ValueError):
         record = json.loads((own(results, number) / "record.json").read_text())
         files += own(results, number).glob("model/model.gguf") if "trained" in record else []
-    state: dict[str, Any] = {str(path.relative_to(results)): path.stat().st_mtime_ns for path in files}
+    state: dict[str, Any] = {
+        str(path.relative_to(results)): path.stat().st_mtime_ns for path in files
+    }
     return state | dict.fromkeys(asked(results), "asked")
 
 
 def built(results: Path, number: int = 0) -> dict[str, Any]:
-    """Return the results of an iteration without times. Digits of log probabilities may depend on batches."""
+    """Return the results of an iteration without times. Digits of log probabilities may depend on
+    batches."""
     folder = own(results, number)
     state: dict[str, Any] = {
         name: sha256(folder / name)
-        for name in ("pairs.jsonl", "taught.jsonl", "model/model.gguf", "energy/energy.safetensors", "proofs.json")
+        for name in (
+            "pairs.jsonl",
+            "taught.jsonl",
+            "model/model.gguf",
+            "energy/energy.safetensors",
+            "proofs.json",
+        )
     }
     for name in filter(lambda name: (folder / name).exists(), ("eval_no_energy.json", "eval.json")):
         figures = json.loads((folder / name).read_text())
@@ -127,7 +150,9 @@ def assert_same(one: Path, other: Path, number: int = 0) -> None:
     first, second = (built(results, number) for results in (one, other))
     assert first.keys() == second.keys()
     for name in first:
-        assert first[name] == (pytest.approx(second[name], abs=1e-4) if "logprob" in name else second[name]), name
+        assert first[name] == (
+            pytest.approx(second[name], abs=1e-4) if "logprob" in name else second[name]
+        ), name
 
 
 @pytest.fixture(scope="module")
@@ -140,9 +165,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory, theorems: list[str]) -> Path
     return once(tmp_path_factory, "iteration", make)
 
 
-def killed(results: Path, theorems: Sequence[str], moment: Moment, seconds: float = 0.0, number: int = 0) -> bool:
-    """Run the iteration up to `seconds` after a moment, and kill it; return False if it ended before.
-    Assert that no process is left, and that finished work is unchanged."""
+def killed(
+    results: Path, theorems: Sequence[str], moment: Moment, seconds: float = 0.0, number: int = 0
+) -> bool:
+    """Run the iteration up to `seconds` after a moment, and kill it; return False if it ended
+    before. Assert that no process is left, and that finished work is unchanged."""
     before = done(results, number)
     process = begin(results, theorems, number)
     while process.poll() is None and not moment(own(results, number)):
@@ -156,7 +183,9 @@ def killed(results: Path, theorems: Sequence[str], moment: Moment, seconds: floa
     started = {pid: born(pid) for pid in below(process.pid)}
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    assert eventually(lambda: not any(when and born(pid) == when for pid, when in started.items())), "left behind"
+    assert eventually(
+        lambda: not any(when and born(pid) == when for pid, when in started.items())
+    ), "left behind"
     after = done(results, number)
     assert {name: after[name] for name in before} == before, "what was done is done again"
     return True
@@ -164,7 +193,9 @@ def killed(results: Path, theorems: Sequence[str], moment: Moment, seconds: floa
 
 @pytest.mark.faults
 @pytest.mark.parametrize("kills", [2, 30])
-def test_killed_at_random_moments(kills: int, whole: Path, theorems: list[str], tmp_path: Path) -> None:
+def test_killed_at_random_moments(
+    kills: int, whole: Path, theorems: list[str], tmp_path: Path
+) -> None:
     """Finish each run in the end, until there are enough kills."""
     rng, count, runs = random.Random(f"{SEED} anywhere"), 0, 0
     while count < kills:

@@ -1,4 +1,5 @@
-"""Judge figures by paired intervals, not by bare rates, and compare orders by hand. Golden files pin the rest."""
+"""Judge figures by paired intervals, not by bare rates, and compare orders by hand. Golden files
+pin the rest."""
 
 from pathlib import Path
 
@@ -22,15 +23,20 @@ from tests.labs.lean.searches import outcomes
         (2, -0.2, -0.01, False),
     ],
 )
-def test_an_iteration_goes_on_by_its_whole_interval(number: int, low: float, high: float, goes: bool) -> None:
+def test_an_iteration_goes_on_by_its_whole_interval(
+    number: int, low: float, high: float, goes: bool
+) -> None:
     gain = {"difference": (low + high) / 2, "low": low, "high": high}
     assert outcome.risen(gain, number)[0] is goes
 
 
 @pytest.mark.parametrize(
-    ("proved", "of", "goes"), [(0, 100, False), (0, 5, False), (1, 5, True), (1, 100, True), (1, 400, False)]
+    ("proved", "of", "goes"),
+    [(0, 100, False), (0, 5, False), (1, 5, True), (1, 100, True), (1, 400, False)],
 )
-def test_a_baseline_that_proves_nothing_or_too_little_is_no_go(proved: int, of: int, goes: bool) -> None:
+def test_a_baseline_that_proves_nothing_or_too_little_is_no_go(
+    proved: int, of: int, goes: bool
+) -> None:
     found, why = outcome.baseline(outcomes(*[1] * proved, *[None] * (of - proved)), 30)
     assert found is goes and ("MAX_NODES" in why) is not goes
 
@@ -42,12 +48,23 @@ def test_orders_are_compared_by_theorem_over_all_seeds() -> None:
         experiments.RANDOM: [outcomes(None, None, None, None)] * 2,
     }
     orders = experiments.compared(found, [4, 8])
-    assert orders[experiments.LOGPROB]["solved"]["8"]["value"] == pytest.approx((1 + 0 + 0.5 + 0) / 4)
+    assert orders[experiments.LOGPROB]["solved"]["8"]["value"] == pytest.approx(
+        (1 + 0 + 0.5 + 0) / 4
+    )
     assert orders[experiments.LOGPROB]["solved"]["4"]["value"] == pytest.approx(1 / 4)
-    assert orders[experiments.LOGPROB]["by_seed"] == [0.5, 0.25] and "gain" not in orders[experiments.LOGPROB]
+    assert (
+        orders[experiments.LOGPROB]["by_seed"] == [0.5, 0.25]
+        and "gain" not in orders[experiments.LOGPROB]
+    )
     both, random = (orders[order]["gain"] for order in (experiments.BOTH, experiments.RANDOM))
-    assert both["difference"] == pytest.approx((0 + 1 + 0.5 + 0) / 4) and (both["wins"], both["losses"]) == (2, 0)
-    assert random["difference"] == pytest.approx(-0.375) and (random["wins"], random["losses"]) == (0, 2)
+    assert both["difference"] == pytest.approx((0 + 1 + 0.5 + 0) / 4) and (
+        both["wins"],
+        both["losses"],
+    ) == (2, 0)
+    assert random["difference"] == pytest.approx(-0.375) and (random["wins"], random["losses"]) == (
+        0,
+        2,
+    )
     by_hand = paired([1, 0, 0.5, 0], [1, 1, 1, 0])
     assert both["p"] == by_hand.p and both["p_holm"] == min(1.0, 2 * by_hand.p)
     text = experiments.table(orders, [4, 8], 100)

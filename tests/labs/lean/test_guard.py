@@ -13,7 +13,11 @@ def read(name: str) -> list[str]:
     return (ROOT / "tests" / "cases" / name).read_text(encoding="utf-8").splitlines()
 
 
-ALLOWED = [*read("tactics.txt"), "constructor\n· exact hp\n· exact hq", "calc a = b := by ring\n  _ = c := by ring"]
+ALLOWED = [
+    *read("tactics.txt"),
+    "constructor\n· exact hp\n· exact hq",
+    "calc a = b := by ring\n  _ = c := by ring",
+]
 
 HOSTILE = [
     *read("hostile_tactics.txt"),
@@ -49,22 +53,72 @@ def test_hostile_text_is_refused(tactic: str) -> None:
 
 WORDS = (
     *sorted(guard.COMMANDS | guard.HOLES | guard.INSIDES),
-    *("run_tac", "elab_x", "declare_x", "register_x", "unsafeFoo", "qed_rsa_theorem", "given_qed_rsa_theorem"),
+    *(
+        "run_tac",
+        "elab_x",
+        "declare_x",
+        "register_x",
+        "unsafeFoo",
+        "qed_rsa_theorem",
+        "given_qed_rsa_theorem",
+    ),
 )
 # Signs before and after a word that Lean still reads as that word.
-BEFORE = " ", "\n", "(", "⟨", ";", "²", "→", "1 ", "0x1f", "1e5", "1.", "λ", "·", "!", "∀", "=", ">", "‹"
+BEFORE = (
+    " ",
+    "\n",
+    "(",
+    "⟨",
+    ";",
+    "²",
+    "→",
+    "1 ",
+    "0x1f",
+    "1e5",
+    "1.",
+    "λ",
+    "·",
+    "!",
+    "∀",
+    "=",
+    ">",
+    "‹",
+)
 BEHIND = " ", "\n", ")", ";", "²", " x", "\n  x", "→", ".x", "", "⟩", "(", "%", "!", "#"
-SIGNS = '"', "`", "#", "$(", "@[", "--", "/-", "-/", "«", "»", "\t", "\r", "\u2028", "\u200b", "\u00a0"
+SIGNS = (
+    '"',
+    "`",
+    "#",
+    "$(",
+    "@[",
+    "--",
+    "/-",
+    "-/",
+    "«",
+    "»",
+    "\t",
+    "\r",
+    "\u2028",
+    "\u200b",
+    "\u00a0",
+)
 
 
 def test_no_refused_word_or_sign_is_let_through_wherever_it_stands() -> None:
     for word in WORDS:
-        for around in (*(f"{before}{word} x" for before in BEFORE), *(f" {word}{behind}" for behind in BEHIND)):
-            assert refused(f"exact (h){around}") and refused_statement(f"(p : Prop) : (p){around}"), around
+        for around in (
+            *(f"{before}{word} x" for before in BEFORE),
+            *(f" {word}{behind}" for behind in BEHIND),
+        ):
+            assert refused(f"exact (h){around}") and refused_statement(
+                f"(p : Prop) : (p){around}"
+            ), around
         assert refused(word) and refused(f"{word} x")
     for sign in SIGNS:
         for around in (sign, f"a{sign}b", f" {sign} ", f"({sign})", f"⟨x{sign}"):
-            assert refused(f"exact {around}") and refused_statement(f"(p : Prop) : p {around}"), around
+            assert refused(f"exact {around}") and refused_statement(f"(p : Prop) : p {around}"), (
+                around
+            )
 
 
 @given(st.text(max_size=60) | st.text(alphabet="()[]{}⟨⟩‹›x", max_size=12))

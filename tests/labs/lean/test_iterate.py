@@ -1,4 +1,5 @@
-"""Test the training of a policy, and refused input. Golden files pin the files of a whole iteration."""
+"""Test the training of a policy, and refused input. Golden files pin the files of a whole
+iteration."""
 
 import shutil
 from pathlib import Path
@@ -59,7 +60,9 @@ def test_a_reset_trains_the_first_policy_on_all_earlier_searches_once(
         raise Trained
 
     def run(reset: int, *held_out: Theorem) -> None:
-        session: Any = SimpleNamespace(config=IterationConstants(RESET=reset, SKIP_BASELINE=1, ITERATION=0))
+        session: Any = SimpleNamespace(
+            config=IterationConstants(RESET=reset, SKIP_BASELINE=1, ITERATION=0)
+        )
         with pytest.raises(Trained):
             Iterations(session, Weights(POLICY), [], held_out, ("", ""), lean, tmp_path).run()
 

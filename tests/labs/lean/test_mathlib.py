@@ -1,4 +1,5 @@
-"""Test `bash setup.sh mathlib` with stand-ins for curl, elan and lake. Lean and its compiled "Mathlib" are real."""
+"""Test `bash setup.sh mathlib` with stand-ins for curl, elan and lake. Lean and its compiled
+"Mathlib" are real."""
 
 import json
 import os
@@ -39,7 +40,8 @@ case "$*" in
     rev=$(sed -n 's/^rev = //p' lakefile.toml)
     echo '{{"packages": [{{"name": "mathlib", "rev": '"$rev"'}}]}}' >lake-manifest.json ;;
   "exe cache get")
-    mkdir -p .lake/lib && cp {compiled}.olean .lake/lib/Init.olean && cp {folder}/Mathlib.lean .lake/lib && cd .lake/lib
+    mkdir -p .lake/lib && cp {compiled}.olean .lake/lib/Init.olean && cp {folder}/Mathlib.lean \
+.lake/lib && cd .lake/lib
     LEAN_PATH=. {toolchain}/bin/lean -o Mathlib.olean Mathlib.lean ;;
   "env printenv") echo "LEAN_SYSROOT={toolchain}"; echo "LEAN_PATH=$PWD/.lake/lib" ;;
   *) exit 9 ;;
@@ -51,9 +53,19 @@ class Machine:
     """A checkout with the harness, without elan and with stand-ins. `run` runs its setup.sh."""
 
     def __init__(self, folder: Path, lean: Toolchain) -> None:
-        self.folder, self.checkout, self.project = folder, folder / "checkout", folder / "checkout" / "proofs"
+        self.folder, self.checkout, self.project = (
+            folder,
+            folder / "checkout",
+            folder / "checkout" / "proofs",
+        )
         self.checkout.mkdir()
-        for name in ("core", "labs", "data", "locks", *(path.name for path in ROOT.glob("requirements*.txt"))):
+        for name in (
+            "core",
+            "labs",
+            "data",
+            "locks",
+            *(path.name for path in ROOT.glob("requirements*.txt")),
+        ):
             (self.checkout / name).symlink_to(ROOT / name)
         shutil.copy(ROOT / "setup.sh", self.checkout)
         (self.checkout / "scripts").mkdir()
@@ -62,10 +74,16 @@ class Machine:
         (folder / "Mathlib.lean").write_text(MATHLIB)
         (folder / "elan-init.sh").write_text(ELAN.replace("{folder}", str(folder)))
         compiled = Path(lean.variables["LEAN_PATH"]) / COMPILED
-        (folder / "lake").write_text(LAKE.format(folder=folder, toolchain=toolchain, compiled=compiled))
+        (folder / "lake").write_text(
+            LAKE.format(folder=folder, toolchain=toolchain, compiled=compiled)
+        )
         (folder / "lake").chmod(0o755)
         path = stand_in(folder / "bin", curl=CURL.replace("{folder}", str(folder)))
-        self.environment = {"PATH": path, "PYTHON": sys.executable, "ELAN_HOME": str(folder / "elan")}
+        self.environment = {
+            "PATH": path,
+            "PYTHON": sys.executable,
+            "ELAN_HOME": str(folder / "elan"),
+        }
         self._harness()
 
     def _harness(self) -> None:
@@ -112,24 +130,34 @@ def test_mathlib_is_fetched_and_checked_and_a_failure_is_resumed(machine: Machin
     name = f"Lean of proofs (leanprover/lean4:v4.26.0) with Mathlib {COMMIT[:12]}"
     assert f"{name} proves a theorem" in done.stdout + done.stderr
     assert (machine.project / "lean-toolchain").read_text() == "leanprover/lean4:v4.26.0\n"
-    assert json.loads((machine.project / "lake-manifest.json").read_text())["packages"][0]["rev"] == COMMIT
+    assert (
+        json.loads((machine.project / "lake-manifest.json").read_text())["packages"][0]["rev"]
+        == COMMIT
+    )
     assert len(machine.asked("curl")) == 2, "elan is installed once"
     assert machine.asked("lake.log") == ["update", "update", "exe cache get", "env printenv"]
     again = machine.run()
-    assert again.returncode == 0 and machine.asked("lake.log")[4:] == ["exe cache get", "env printenv"]
+    assert again.returncode == 0 and machine.asked("lake.log")[4:] == [
+        "exe cache get",
+        "env printenv",
+    ]
 
 
 def test_a_mathlib_that_does_not_answer_fails_the_set_up(machine: Machine) -> None:
     (machine.folder / "online").touch()
     (machine.folder / "Mathlib.lean").write_text("prelude\nimport Init\n")
     done = machine.run(LEAN=str(machine.folder / "mine"), MATHLIB_COMMIT="v4.27.0")
-    assert done.returncode == 2 and "does not prove" in done.stderr and "Traceback" not in done.stderr
+    assert (
+        done.returncode == 2 and "does not prove" in done.stderr and "Traceback" not in done.stderr
+    )
     assert (machine.folder / "mine" / "lean-toolchain").read_text() == "leanprover/lean4:v4.27.0\n"
     assert 'rev = "v4.27.0"' in (machine.folder / "mine" / "lakefile.toml").read_text()
 
 
 @pytest.mark.parametrize("changes", [{"MATHLIB_COMMIT": "main"}, {"LEAN": "core"}])
-def test_a_wrong_tag_or_folder_is_refused_before_anything_is_fetched(machine: Machine, changes: dict[str, str]) -> None:
+def test_a_wrong_tag_or_folder_is_refused_before_anything_is_fetched(
+    machine: Machine, changes: dict[str, str]
+) -> None:
     done = machine.run(**changes)
     name, value = next(iter(changes.items()))
     assert done.returncode == 2 and name in done.stderr and value in done.stderr

@@ -63,11 +63,15 @@ def output(answers: Sequence[Completion | str], logprobs: Sequence[float | None]
 
 def proposed(model: Any, **changes: Any) -> tuple[list[Candidate] | Failed, dict[str, int]]:
     policy = Policy("lemma_1", model, constants(**changes))
-    return asyncio.run(policy(STATE)), {name: count for name, count in policy.counts.items() if count}
+    return asyncio.run(policy(STATE)), {
+        name: count for name, count in policy.counts.items() if count
+    }
 
 
 def test_tactics_are_merged_with_the_best_log_probability_and_the_likeliest_comes_first() -> None:
-    model = output(["simp", "exact h", "simp ", "left", "", "``` "], [-3.0, -1.5, -0.5, -2.0, -0.1, -0.1])
+    model = output(
+        ["simp", "exact h", "simp ", "left", "", "``` "], [-3.0, -1.5, -0.5, -2.0, -0.1, -0.1]
+    )
     found, counts = proposed(model, CANDIDATES=6)
     assert found == [("simp", -0.5), ("exact h", -1.5), ("left", -2.0)]
     assert counts == {"requests": 6, "repeated": 1, "empty": 2}
@@ -93,7 +97,9 @@ def test_a_tactic_is_asked_for_by_single_requests_that_the_state_names() -> None
 
 def test_what_a_server_takes_for_thinking_is_the_tactic_where_nothing_else_was_said() -> None:
     taken = Completion("", 0, thinking="simp", finish_reason="stop", logprob=-1.0)
-    thought = Completion("", 0, thinking="We try simp.", answer="exact h", finish_reason="stop", logprob=-2.0)
+    thought = Completion(
+        "", 0, thinking="We try simp.", answer="exact h", finish_reason="stop", logprob=-2.0
+    )
     lost = Completion("", 0, thinking="We try", finish_reason="length", logprob=-0.5)
     assert proposed(output([taken, thought, lost, ""]))[0] == [("simp", -1.0), ("exact h", -2.0)]
 
@@ -102,7 +108,10 @@ def test_what_is_cut_off_or_has_no_sum_is_no_tactic() -> None:
     cut = Completion("", 0, answer="exact fun", finish_reason="length", logprob=-9.0)
     failed = Completion("", 0, error="context overflow: …")
     model = output([cut, failed, "rcases h with ⟨x⟩", "simp"], [None, None, None, -1.0])
-    assert proposed(model) == ([("simp", -1.0)], {"requests": 4, "cut off": 1, "failed": 1, "no sum": 1})
+    assert proposed(model) == (
+        [("simp", -1.0)],
+        {"requests": 4, "cut off": 1, "failed": 1, "no sum": 1},
+    )
 
 
 def test_a_state_beyond_the_context_is_a_dead_end() -> None:
@@ -118,6 +127,12 @@ def test_a_policy_without_log_probabilities_is_refused_in_one_line() -> None:
         proposed(output(["simp"] * 4, [None] * 4))
     assert proposed(output([""] * 4, [None] * 4))[0] == [], "without text, nothing is known"
     logprobs = iter([*[-1.0] * 4, *[None] * 4])
-    reply = lambda *_: Completion("", 0, answer="simp", finish_reason="stop", logprob=next(logprobs))  # noqa: E731
+
+    def reply(*_: object) -> Completion:
+        logprob = next(logprobs)
+        return Completion("", 0, answer="simp", finish_reason="stop", logprob=logprob)
+
     policy = Policy("x", Model(reply), constants(CANDIDATES=4))
-    assert [asyncio.run(policy(State(pp))) for pp in "ab"] == [[("simp", -1.0)], []], "the server once returned sums"
+    assert [asyncio.run(policy(State(pp))) for pp in "ab"] == [[("simp", -1.0)], []], (
+        "the server once returned sums"
+    )

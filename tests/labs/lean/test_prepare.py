@@ -20,10 +20,20 @@ STATE = "p : Prop\nh : p\n⊢ p"
 
 def theorem(name: str, *steps: tuple[str, str]) -> dict[str, Any]:
     tactics = [
-        {"tactic": tactic, "annotated_tactic": [tactic, []], "state_before": state, "state_after": "no goals"}
+        {
+            "tactic": tactic,
+            "annotated_tactic": [tactic, []],
+            "state_before": state,
+            "state_after": "no goals",
+        }
         for state, tactic in steps
     ]
-    return {"file_path": "Mathlib/Logic/Basic.lean", "full_name": name, "start": [1, 1], "traced_tactics": tactics}
+    return {
+        "file_path": "Mathlib/Logic/Basic.lean",
+        "full_name": name,
+        "start": [1, 1],
+        "traced_tactics": tactics,
+    }
 
 
 def benchmark(**changes: Any) -> dict[str, str]:
@@ -31,9 +41,16 @@ def benchmark(**changes: Any) -> dict[str, str]:
     parts = {
         "train": [
             theorem("Foo.one", (STATE, "exact h"), ("p : Prop\n⊢ p → p", "intro h")),
-            theorem("Foo.two", (STATE, "exact h"), (STATE, "run_tac pure ()"), ("", "simp"), (STATE, " ")),
+            theorem(
+                "Foo.two",
+                (STATE, "exact h"),
+                (STATE, "run_tac pure ()"),
+                ("", "simp"),
+                (STATE, " "),
+            ),
             theorem("Foo.long", (STATE, "have := h\nexact this")),
-            theorem("Foo.same", ("a : Prop\n⊢ a → a → a", "intro h")),  # begins as a theorem of test does
+            # begins as a theorem of test does
+            theorem("Foo.same", ("a : Prop\n⊢ a → a → a", "intro h")),
             theorem("Foo.held", (STATE, "trivial")),  # has the name of one of val
             theorem("Foo.none"),
         ],
@@ -48,11 +65,17 @@ def benchmark(**changes: Any) -> dict[str, str]:
         "Foo.held": "theorem held : True",
         "Foo.def": "def thing (n : Nat) : Nat := n",
     }
-    premises = [{"full_name": name, "code": code, "start": [1, 1]} for name, code in sources.items()]
+    premises = [
+        {"full_name": name, "code": code, "start": [1, 1]} for name, code in sources.items()
+    ]
     parts |= {name: changes.pop(name) for name in list(changes) if name in parts}
     files = {f"{SPLIT}/{part}.json": json.dumps(rows) for part, rows in parts.items()}
-    files["corpus.jsonl"] = json.dumps({"path": "Mathlib/Logic/Basic.lean", "premises": premises}) + "\n"
-    files["metadata.json"] = json.dumps({"leandojo_version": "2.0.0", "from_repo": {"commit": "29dcec07"}})
+    files["corpus.jsonl"] = (
+        json.dumps({"path": "Mathlib/Logic/Basic.lean", "premises": premises}) + "\n"
+    )
+    files["metadata.json"] = json.dumps(
+        {"leandojo_version": "2.0.0", "from_repo": {"commit": "29dcec07"}}
+    )
     return files | {name.replace("__", "/"): text for name, text in changes.items()}
 
 
@@ -79,7 +102,9 @@ def test_the_usable_pairs_of_train_and_the_theorems_that_elaborate_are_kept(
     source = archive(tmp_path / "mine.tar.gz", benchmark())
     main(["--from", str(source)])
     folder = results / "lean" / "prepared"
-    assert [(each.theorem, each.state, each.tactic) for each in pairs.read(folder / "pairs.jsonl")] == [
+    assert [
+        (each.theorem, each.state, each.tactic) for each in pairs.read(folder / "pairs.jsonl")
+    ] == [
         ("Foo.one", STATE, "exact h"),
         ("Foo.one", "p : Prop\n⊢ p → p", "intro h"),
     ]
@@ -93,7 +118,9 @@ def test_the_usable_pairs_of_train_and_the_theorems_that_elaborate_are_kept(
     assert built["source"]["metadata"]["leandojo_version"] == "2.0.0"
     for name, digest in built["files"].items():
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
-    assert sorted(each.name for each in folder.iterdir()) == sorted([*built["files"], "manifest.json"])
+    assert sorted(each.name for each in folder.iterdir()) == sorted(
+        [*built["files"], "manifest.json"]
+    )
     assert "theorems_test.json" in capsys.readouterr().out
 
 
@@ -104,7 +131,10 @@ def test_a_folder_does_as_well_as_its_archive_and_pairs_need_no_lean(
         packed.extractall(tmp_path / "data", filter="data")
     monkeypatch.setenv("LEAN", str(tmp_path / "missing"))
     main(["--from", str(tmp_path / "data")])
-    assert {each.name for each in (results / "lean" / "prepared").iterdir()} == {"manifest.json", "pairs.jsonl"}
+    assert {each.name for each in (results / "lean" / "prepared").iterdir()} == {
+        "manifest.json",
+        "pairs.jsonl",
+    }
 
 
 @pytest.mark.parametrize(
@@ -117,11 +147,15 @@ def test_a_folder_does_as_well_as_its_archive_and_pairs_need_no_lean(
         {"metadata.json": "{"},
     ],
 )
-def test_data_of_another_shape_are_refused(changes: dict[str, Any], results: Path, tmp_path: Path) -> None:
+def test_data_of_another_shape_are_refused(
+    changes: dict[str, Any], results: Path, tmp_path: Path
+) -> None:
     refused(results, "--from", str(archive(tmp_path / "a.tar.gz", benchmark(**changes))))
 
 
-def test_archives_that_are_damaged_or_write_outside_of_themselves_are_refused(results: Path, tmp_path: Path) -> None:
+def test_archives_that_are_damaged_or_write_outside_of_themselves_are_refused(
+    results: Path, tmp_path: Path
+) -> None:
     whole = archive(tmp_path / "whole.tar.gz", benchmark()).read_bytes()
     for name, content in {
         "cut": whole[: len(whole) // 2],
@@ -131,7 +165,9 @@ def test_archives_that_are_damaged_or_write_outside_of_themselves_are_refused(re
         (path := tmp_path / name).write_bytes(content)
         refused(results, "--from", str(path))
     for name in ("../../escape/random/train.json", "a/../../../../random/train.json"):
-        refused(results, "--from", str(archive(tmp_path / "out.tar.gz", benchmark() | {name: "[]"})))
+        refused(
+            results, "--from", str(archive(tmp_path / "out.tar.gz", benchmark() | {name: "[]"}))
+        )
     assert not [*tmp_path.rglob("escape"), *results.glob("**/random")]
     refused(results, "--from", str(archive(tmp_path / "other.tar.gz", {"a.json": "{}"})))
     refused(results, "--from", str(tmp_path / "nothing"))

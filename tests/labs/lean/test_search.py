@@ -1,4 +1,5 @@
-"""Test the search: it respects its limits, expands the best first, and does not depend on the order of answers."""
+"""Test the search: it respects its limits, expands the best first, and does not depend on the order
+of answers."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -26,7 +27,9 @@ from labs.lean.search import (
 from labs.lean.theorem import State, Step
 from tests.labs.lean.worlds import GRAPHS, PROOF, Graph, Target, Toy, constants, distance, run, tree
 
-ENERGIES = st.none() | st.lists(st.floats(-1e6, 1e6), min_size=8, max_size=8).map(lambda them: them.__getitem__)
+ENERGIES = st.none() | st.lists(st.floats(-1e6, 1e6), min_size=8, max_size=8).map(
+    lambda them: them.__getitem__
+)
 
 
 def edges(graph: Graph) -> int:
@@ -37,7 +40,12 @@ def breadth_first(graph: Graph, depth: int) -> int | None:
     """Return the length of the shortest proof of at most `depth` tactics; None if there is none."""
     level: set[Target] = {0}
     for number in range(1, depth + 1):
-        level = {to for state in level if isinstance(state, int) for _, to in graph.get(state, {}).values()}
+        level = {
+            to
+            for state in level
+            if isinstance(state, int)
+            for _, to in graph.get(state, {}).values()
+        }
         if PROOF in level:
             return number
     return None
@@ -50,9 +58,15 @@ def whole(found: Found, graph: Graph) -> None:
         assert node.parent is not None and node.parent < node.number
         parent = found.nodes[node.parent]
         assert node.parent in found.proposed and parent.same_as is None and not parent.error
-        assert node.depth == parent.depth + 1 and node.total == pytest.approx(parent.total + node.logprob)
+        assert node.depth == parent.depth + 1 and node.total == pytest.approx(
+            parent.total + node.logprob
+        )
         assert bool(node.error) == (node.state is None) or "not accepted" in node.error
-    held = [plain(node.state) for node in found.nodes if node.state and node.goals and node.same_as is None]
+    held = [
+        plain(node.state)
+        for node in found.nodes
+        if node.state and node.goals and node.same_as is None
+    ]
     assert len(set(held)) == len(held), "a state stands for itself once"
     for number, proposed in found.proposed.items():
         assert len(merged(proposed)) == len(proposed)
@@ -65,13 +79,22 @@ def whole(found: Found, graph: Graph) -> None:
             at = graph[at][tactic][1]
         assert at == PROOF
     else:
-        assert found.reason in (BUDGET, EMPTY, TIME, START, ERROR) and found.why and found.tactics == []
+        assert (
+            found.reason in (BUDGET, EMPTY, TIME, START, ERROR)
+            and found.why
+            and found.tactics == []
+        )
 
 
 @settings(max_examples=50)
 @given(GRAPHS, ENERGIES, st.integers(1, 40), st.integers(1, 8), st.floats(0, 1), st.integers(1, 8))
 def test_never_more_nodes_than_the_limit_and_every_result_is_whole(
-    graph: Graph, energy: Callable[[int], float] | None, most: int, batch: int, alpha: float, asked: int
+    graph: Graph,
+    energy: Callable[[int], float] | None,
+    most: int,
+    batch: int,
+    alpha: float,
+    asked: int,
 ) -> None:
     toy = Toy(graph, energy)
     found = run(toy, MAX_NODES=most, BATCH=batch, ALPHA=alpha, CANDIDATES=asked)
@@ -87,11 +110,15 @@ def test_never_more_nodes_than_the_limit_and_every_result_is_whole(
 def test_a_budget_that_covers_the_space_finds_a_proof_exactly_where_breadth_first_does(
     graph: Graph, energy: Callable[[int], float] | None, batch: int, alpha: float, depth: int
 ) -> None:
-    found = run(Toy(graph, energy), MAX_NODES=edges(graph) + 1, BATCH=batch, ALPHA=alpha, MAX_DEPTH=50)
+    found = run(
+        Toy(graph, energy), MAX_NODES=edges(graph) + 1, BATCH=batch, ALPHA=alpha, MAX_DEPTH=50
+    )
     assert found.is_proved == (breadth_first(graph, 50) is not None)
     assert found.is_proved or found.reason == EMPTY
     shallow = run(Toy(graph), MAX_NODES=edges(graph) + 1, BATCH=batch, MAX_DEPTH=depth)
-    assert len(shallow.tactics) <= depth and (not shallow.is_proved or breadth_first(graph, depth) is not None)
+    assert len(shallow.tactics) <= depth and (
+        not shallow.is_proved or breadth_first(graph, depth) is not None
+    )
 
 
 @settings(max_examples=50)
@@ -104,7 +131,9 @@ def test_equal_answers_make_equal_trees_in_whatever_order_they_come(
     def accepts(tactics: Sequence[str]) -> bool:
         return len(tactics) != 2
 
-    calm, hasty = (run(Toy(graph, energy, accepts, jitter=seed), **limits) for seed in (None, jitter))
+    calm, hasty = (
+        run(Toy(graph, energy, accepts, jitter=seed), **limits) for seed in (None, jitter)
+    )
     assert calm == hasty
 
 
@@ -150,7 +179,8 @@ THEN_TOO_DEEP: Graph = {0: {"a": (-1.0, 1), "d": (-9.0, 3)}, **PATH}
     [
         (LONG, None, {}, "short last"),
         (LONG, None, {"LENGTH_NORMALISED": 1}, "long long long last"),
-        # A state met again by a better path keeps that, unless it was expanded: its tree was made by the other.
+        # A state met again by a better path keeps that, unless it was expanded: its tree was made
+        # by the other.
         (EXPANDED, None, {}, "a b no last"),
         (EXPANDED, (0.0, 5.0, 0.0, -9.0, 6.0), {"ALPHA": 0.0}, "far no last"),
         # Depth counts before the log probability if a state could not be expanded.
@@ -164,12 +194,18 @@ def test_the_best_path_is_taken(
 ) -> None:
     found = run(Toy(graph, energies.__getitem__ if energies else None), **changes)
     assert found.tactics == tactics.split()
-    assert found.nodes[found.path[-1]].total == sum(found.nodes[number].logprob for number in found.path)
+    assert found.nodes[found.path[-1]].total == sum(
+        found.nodes[number].logprob for number in found.path
+    )
 
 
 def test_a_column_that_says_nothing_leaves_the_order_to_the_other() -> None:
-    assert priorities([-1.0, -1.0, -1.0], [3.0, 1.0, 2.0], 0.5) == [-0.5 * x for x in scaled([3.0, 1.0, 2.0])]
-    assert priorities([-1.0, -2.0], [0.3, 0.1 + 0.2], 0.5) == [0.5 * x for x in scaled([-1.0, -2.0])]
+    assert priorities([-1.0, -1.0, -1.0], [3.0, 1.0, 2.0], 0.5) == [
+        -0.5 * x for x in scaled([3.0, 1.0, 2.0])
+    ]
+    assert priorities([-1.0, -2.0], [0.3, 0.1 + 0.2], 0.5) == [
+        0.5 * x for x in scaled([-1.0, -2.0])
+    ]
     assert priorities([-1.0, -2.0], [5.0, 5.0], 0.0) == [0.0, 0.0]
     assert priorities([-1.0, -2.0], [None, 7.0], 0.5) == scaled([-1.0, -2.0]) == [1.0, -1.0]
 
@@ -178,7 +214,11 @@ def test_a_column_that_says_nothing_leaves_the_order_to_the_other() -> None:
 
 
 def test_a_state_met_again_keeps_its_energy() -> None:
-    graph: Graph = {0: {"far": (-5.0, 3), "a": (-1.0, 1)}, 1: {"b": (-1.0, 3)}, 3: {"last": (-1.0, PROOF)}}
+    graph: Graph = {
+        0: {"far": (-5.0, 3), "a": (-1.0, 1)},
+        1: {"b": (-1.0, 3)},
+        3: {"last": (-1.0, PROOF)},
+    }
     toy = Toy(graph, lambda state: 0.0)
     found = run(toy)
     assert found.nodes[1].same_as == 3, "the node of the worse path"
@@ -208,7 +248,10 @@ def test_probes_come_first_and_are_none_of_the_models_tactics() -> None:
 
 
 def test_what_is_refused_never_gets_there_and_is_no_node() -> None:
-    graph: Graph = {0: {"run_tac x": (-0.1, PROOF), "a": (-1.0, 1), "axiom": (-1.0, 1)}, 1: {"b": (-1.0, PROOF)}}
+    graph: Graph = {
+        0: {"run_tac x": (-0.1, PROOF), "a": (-1.0, 1), "axiom": (-1.0, 1)},
+        1: {"b": (-1.0, PROOF)},
+    }
     toy = Toy(graph)
     found = run(toy, MAX_NODES=2)
     assert found.tactics == ["a", "b"] and found.applied == 2 == len(toy.asked("apply"))
@@ -217,7 +260,10 @@ def test_what_is_refused_never_gets_there_and_is_no_node() -> None:
 
 
 def test_an_unaccepted_proof_is_noted_and_the_search_goes_on() -> None:
-    graph: Graph = {0: {"cheat": (-0.1, PROOF), "a": (-1.0, 1)}, 1: {"cheat": (-0.1, PROOF), "b": (-1.0, PROOF)}}
+    graph: Graph = {
+        0: {"cheat": (-0.1, PROOF), "a": (-1.0, 1)},
+        1: {"cheat": (-0.1, PROOF), "b": (-1.0, PROOF)},
+    }
     toy = Toy(graph, accepts=lambda tactics: "cheat" not in tactics)
     found = run(toy)
     assert found.tactics == ["a", "b"] and found.failures["not accepted"] == 2
@@ -238,21 +284,36 @@ def test_the_first_accepted_proof_ends_it_and_what_stands_behind_is_dropped() ->
 
 
 def test_a_theorem_that_does_not_start_says_why() -> None:
-    for begins, why in ((Step(None, "unknown identifier"), "unknown"), (Step(State("", 0)), "nothing to prove")):
+    for begins, why in (
+        (Step(None, "unknown identifier"), "unknown"),
+        (Step(State("", 0)), "nothing to prove"),
+    ):
         found = run(Toy({}, begins=begins))
-        assert found.reason == START and why in found.why and found.nodes == [] and found.applied == 0
+        assert (
+            found.reason == START and why in found.why and found.nodes == [] and found.applied == 0
+        )
     died = run(Toy({}, begins=Step(None, "died")))
     assert (died.reason, died.why) == (ERROR, "died")  # not the theorem's fault: searched anew
 
 
 def test_what_goes_wrong_with_a_tactic_is_counted_by_its_reason() -> None:
     errors = ["unknown x", "timed out", "died", "type mismatch"]
-    found = run(Toy({0: {tactic: (0.0, error) for tactic, error in zip("abcd", errors, strict=True)}}))
-    assert found.reason == EMPTY and found.failures == {"Lean's error": 2, "died": 1, "timed out": 1}
+    found = run(
+        Toy({0: {tactic: (0.0, error) for tactic, error in zip("abcd", errors, strict=True)}})
+    )
+    assert found.reason == EMPTY and found.failures == {
+        "Lean's error": 2,
+        "died": 1,
+        "timed out": 1,
+    }
     assert [node.error for node in found.nodes[1:]] == errors
 
 
-BRANCHES: Graph = {0: {"a": (-1.0, 1), "b": (-2.0, 2)}, 1: {"a": (0.0, PROOF)}, 2: {"c": (0.0, PROOF)}}
+BRANCHES: Graph = {
+    0: {"a": (-1.0, 1), "b": (-2.0, 2)},
+    1: {"a": (0.0, PROOF)},
+    2: {"c": (0.0, PROOF)},
+}
 
 
 @pytest.mark.parametrize(
@@ -287,7 +348,9 @@ def test_what_is_no_failure_of_one_answer_ends_it_with_nothing_left_running(what
 
     async def tried() -> None:
         with pytest.raises(UserError):
-            await search("toy", Breaking(graph, distance(graph)).world, constants(BATCH=4), lambda: 0.0)
+            await search(
+                "toy", Breaking(graph, distance(graph)).world, constants(BATCH=4), lambda: 0.0
+            )
         assert len(asyncio.all_tasks()) == 1
 
     asyncio.run(tried())
@@ -317,7 +380,12 @@ class Slow(Toy):
 
 @pytest.mark.parametrize(
     ("what", "where", "times"),
-    [("start", "lean", 1), ("propose", "policy", 2), ("energy", "energy", 2), ("apply", "lean", 30)],
+    [
+        ("start", "lean", 1),
+        ("propose", "policy", 2),
+        ("energy", "energy", 2),
+        ("apply", "lean", 30),
+    ],
 )
 def test_the_time_may_be_up_wherever_it_is_spent(what: str, where: str, times: int) -> None:
     toy = Slow(DEEP, distance(DEEP), takes={what: 30 / times})

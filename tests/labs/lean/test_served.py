@@ -1,4 +1,5 @@
-"""Test the servers that propose and embed with a policy, on stand-ins of GPUs, and the variables of BurnQED."""
+"""Test the servers that propose and embed with a policy, on stand-ins of GPUs, and the variables of
+BurnQED."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +19,12 @@ from core.engines.server import Server
 from core.engines.shape import QED_NANO, RUNTIME_BYTES, Shape
 from core.engines.weights import Model
 from labs.lean import served
-from labs.lean.constants import AblationConstants, ControlledConstants, IterationConstants, LeanConstants
+from labs.lean.constants import (
+    AblationConstants,
+    ControlledConstants,
+    IterationConstants,
+    LeanConstants,
+)
 from labs.training import served as training_served
 from labs.training.embeddings import Embedder, Vectors
 from labs.training.served import Weights, embedding
@@ -30,24 +36,33 @@ from tests.labs.training import sglang
 GIB = 2**30
 MODEL = Model(Path("/weights/policy"), "policy@0123456789ab", QED_NANO, 262144)
 CONFIG = LeanConstants(MAX_TOKENS=128)
-PROVER_8B = Shape(36, 4096, 32, 8, 128, 12288, 151936, tied=False)  # as Qwen3-8B's config.json has it
-PROVER_7B = Shape(30, 4096, 32, 32, 128, 11008, 102400, tied=False)  # as DeepSeek-Prover-V2-7B's config.json has it
+# as Qwen3-8B's config.json has it
+PROVER_8B = Shape(36, 4096, 32, 8, 128, 12288, 151936, tied=False)
+# as DeepSeek-Prover-V2-7B's config.json has it
+PROVER_7B = Shape(30, 4096, 32, 32, 128, 11008, 102400, tied=False)
 # Says with what it was started, and is a stand-in then.
 SGLANG = f"""[ "$1" = -c ] || echo "$CUDA_VISIBLE_DEVICES $*" >>"$STARTS"
 {sglang.STARTED}"""
 
 
 def test_one_server_of_a_7b_policy_proposes_and_embeds_on_a_4090_by_hand() -> None:
-    """6.91e9 parameters in bf16, and 30 layers of keys and values of all 32 heads in bf16: 480 KiB for a token."""
+    """6.91e9 parameters in bf16, and 30 layers of keys and values of all 32 heads in bf16: 480 KiB
+    for a token."""
     gpu = gpus.named("4090")
     chosen = settings(PROVER_7B, 65536, gpu, Need(0, 256, 0, embeds=True))
     room = gpu.memory - RUNTIME_BYTES - (2.5 * GIB + 0.04 * gpu.memory) - 2 * 6_910_375_680
-    assert chosen.tokens == pytest.approx(room / (480 * 1024), rel=0.01) and 6 * 2304 < chosen.tokens < 7 * 2304
-    assert (chosen.kv, chosen.context) == ("bf16", 2304)
-    assert _of(SGL.arguments(MODEL, chosen, "127.0.0.1", 30000), "--return-hidden-states-mode") == "last"
-    assert settings(PROVER_7B, 65536, gpu, Need(0, 256, 0, embeds=True), kv="fp8").tokens == pytest.approx(
-        2 * chosen.tokens, abs=1
+    assert (
+        chosen.tokens == pytest.approx(room / (480 * 1024), rel=0.01)
+        and 6 * 2304 < chosen.tokens < 7 * 2304
     )
+    assert (chosen.kv, chosen.context) == ("bf16", 2304)
+    assert (
+        _of(SGL.arguments(MODEL, chosen, "127.0.0.1", 30000), "--return-hidden-states-mode")
+        == "last"
+    )
+    assert settings(
+        PROVER_7B, 65536, gpu, Need(0, 256, 0, embeds=True), kv="fp8"
+    ).tokens == pytest.approx(2 * chosen.tokens, abs=1)
 
 
 def _of(args: list[str], flag: str) -> str:
@@ -63,7 +78,8 @@ def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Weights]
     monkeypatch.setenv("SGLANG_PYTHON", str(tmp_path / "bin" / "sglang-python"))
     monkeypatch.setenv("STARTS", str(tmp_path / "starts"))
     monkeypatch.setenv("MODEL", str(tmp_path / "policy"))
-    monkeypatch.setenv("PORT", "29870")  # not the port of other programs of tests, which would attach to it
+    # not the port of other programs of tests, which would attach to it
+    monkeypatch.setenv("PORT", "29870")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv("BASE_URL", raising=False)
     gpus.count.cache_clear()
@@ -102,7 +118,9 @@ def test_vllm_is_refused_if_it_must_embed(policy: Weights, monkeypatch: pytest.M
         served.check_embeds(policy, CONFIG)
 
 
-def test_two_gpus_fit_a_policy_that_one_does_not(policy: Weights, tmp_path: Path, monkeypatch: Any) -> None:
+def test_two_gpus_fit_a_policy_that_one_does_not(
+    policy: Weights, tmp_path: Path, monkeypatch: Any
+) -> None:
     gpu = GPU.replace("24564", "15360")
     monkeypatch.setenv("PATH", stand_in(tmp_path / "two", nvidia_smi=f"{gpu}; {gpu}"))
     monkeypatch.setattr(Model, "at", lambda named: replace(MODEL, shape=PROVER_7B))
@@ -128,7 +146,8 @@ def test_a_policy_that_no_gpu_serves_is_embedded_on_the_cpu(
 
 # The variables of BurnQED
 
-FILE = {"MAX_NODES": 30, "CANDIDATES": 8, "NUM_WORKERS": 2, "THEOREMS": "auto"}  # the constants of an experiment
+# the constants of an experiment
+FILE = {"MAX_NODES": 30, "CANDIDATES": 8, "NUM_WORKERS": 2, "THEOREMS": "auto"}
 ALL = (*served.CONSTANTS, *served.SETTINGS, "MODEL", "ENGINE", "BASE_URL")
 
 
@@ -138,20 +157,30 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_a_variable_sets_the_constant_that_the_experiment_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {"MAX_ITER": "3", "EBM_STEPS": "70", "EBM_RESUME": "auto", "THEOREM_INDEX": "index.json",
+def test_a_variable_sets_the_constant_that_the_experiment_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = {"MAX_ITER": "3", "EBM_STEPS": "70", "EBM_RESUME": "auto", "THEOREM_INDEX": (
+        "index.json"
+    ),
              "NUM_WORKERS": "9", "EVAL_MAX_THEOREMS": "5", "MAX_THEOREMS": "6", "SKIP_BASELINE": "1"}  # fmt: skip
     for name, value in given.items():
         monkeypatch.setenv(name, value)
     found = constants.read(IterationConstants, FILE)
-    expected = {"MAX_ITERATION": 3, "STEPS": 70, "ENERGY_START": "auto", "TRAIN_THEOREMS": "index.json",
+    expected = {"MAX_ITERATION": 3, "STEPS": 70, "ENERGY_START": "auto", "TRAIN_THEOREMS": (
+        "index.json"
+    ),
                 "NUM_WORKERS": 9, "EVAL_THEOREMS": 5, "MAX_THEOREMS": 6, "SKIP_BASELINE": 1}  # fmt: skip
     assert {name: getattr(found, name) for name in expected} == expected
-    assert (found.MAX_NODES, found.CANDIDATES, found.THEOREMS) == (30, 8, "auto"), "the tiny policy keeps the file's"
+    assert (found.MAX_NODES, found.CANDIDATES, found.THEOREMS) == (30, 8, "auto"), (
+        "the tiny policy keeps the file's"
+    )
     baseline = constants.read(ControlledConstants, FILE)
     assert (baseline.THEOREMS, baseline.EVAL_THEOREMS) == ("index.json", 5)
     assert "MAX_ITER=3 sets MAX_ITERATION" in dict(served.rows(found))["environment"]
-    assert "MAX_ITER" not in dict(served.rows(baseline))["environment"], "a baseline has no iterations"
+    assert "MAX_ITER" not in dict(served.rows(baseline))["environment"], (
+        "a baseline has no iterations"
+    )
 
 
 def test_the_command_line_replaces_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,13 +192,17 @@ def test_the_command_line_replaces_the_environment(monkeypatch: pytest.MonkeyPat
         constants.read(IterationConstants, FILE)
 
 
-def test_a_named_policy_has_the_guides_constants_and_the_tiny_one_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_policy_has_the_guides_constants_and_the_tiny_one_has_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for named, expected in ((str(served.POLICY), (30, 8)), ("policy.gguf", (100, 4))):
         monkeypatch.setenv("MODEL", named)
         found = constants.read(ControlledConstants, FILE)
         assert expected == (found.MAX_NODES, found.CANDIDATES)
         assert served.is_named() == (named == "policy.gguf")
-        assert (4 if served.is_named() else 2) == constants.read(IterationConstants, FILE).MAX_ITERATION
+        assert (4 if served.is_named() else 2) == constants.read(
+            IterationConstants, FILE
+        ).MAX_ITERATION
     found = constants.read(ControlledConstants, FILE, ["CANDIDATES=5"])
     assert (found.CANDIDATES, found.BATCH, found.NUM_WORKERS) == (5, 32, 6)
     told = dict(served.rows(found))["constants"]
@@ -179,7 +212,12 @@ def test_a_named_policy_has_the_guides_constants_and_the_tiny_one_has_not(monkey
 
 
 @pytest.mark.parametrize(
-    ("kind", "url"), [(ControlledConstants, "http://localhost:1"), (IterationConstants, ""), (AblationConstants, "")]
+    ("kind", "url"),
+    [
+        (ControlledConstants, "http://localhost:1"),
+        (IterationConstants, ""),
+        (AblationConstants, ""),
+    ],
 )
 def test_the_guides_model_and_server_are_settings(
     kind: type[ControlledConstants], url: str, monkeypatch: pytest.MonkeyPatch
@@ -189,7 +227,9 @@ def test_the_guides_model_and_server_are_settings(
     with environment.setting(**kind.settings()):
         assert (environment.model(), environment.base_url()) == ("owner/policy", url)
         told = dict(served.rows(constants.read(kind, FILE)))["environment"]
-        assert "LLM_BASE=owner/policy sets MODEL" in told and ("SGLANG_URL has no effect" in told) == (not url)
+        assert "LLM_BASE=owner/policy sets MODEL" in told and (
+            "SGLANG_URL has no effect" in told
+        ) == (not url)
     assert not environment.model()
     monkeypatch.setenv("MODEL", "mine")
     with environment.setting(**kind.settings()):

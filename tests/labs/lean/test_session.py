@@ -1,4 +1,5 @@
-"""Test sessions with real Lean: goals, errors, false proofs, hanging tactics, processes that die."""
+"""Test sessions with real Lean: goals, errors, false proofs, hanging tactics, processes that
+die."""
 
 import asyncio
 import os
@@ -22,7 +23,8 @@ from tests.labs.lean.small import born, leans
 PAIR = "(p q : Prop) : p → q → p ∧ q"
 DONE = Step(State("", 0))
 BOTH = "case left\np q : Prop\nhp : p\nhq : q\n⊢ p\n\ncase right\np q : Prop\nhp : p\nhq : q\n⊢ q"
-# It leaves 2^24 goals, without ever allocating enough at a time to be given up for its heartbeats within seconds.
+# It leaves 2^24 goals, without ever allocating enough at a time to be given up for its heartbeats
+# within seconds.
 ENDLESS = " <;> ".join(["constructor"] * 24)
 ENDLESS_STATEMENT = ": " + "(fun p => p ∧ p) (" * 24 + "True" + ")" * 24
 
@@ -56,18 +58,29 @@ def test_it_shows_the_goals_behind_each_tactic_and_the_errors_of_the_last(
     async def body() -> None:
         assert await session.run(PAIR) == Step(State("p q : Prop\n⊢ p → q → p ∧ q", 1))
         before = session.requests
-        assert await session.run(PAIR, ["intro hp hq"]) == Step(State("p q : Prop\nhp : p\nhq : q\n⊢ p ∧ q", 1))
+        assert await session.run(PAIR, ["intro hp hq"]) == Step(
+            State("p q : Prop\nhp : p\nhq : q\n⊢ p ∧ q", 1)
+        )
         assert await session.run(PAIR, ["intro hp hq", "constructor"]) == Step(State(BOTH, 2))
         path = ["intro hp hq", "constructor", "exact hp"]
         assert await session.run(PAIR, [*path, "assumption"]) == DONE
         wrong = await session.run(PAIR, [*path, "exact hp"])
-        assert wrong.state is None and wrong.error.startswith("Type mismatch hp has type p but is expected")
+        assert wrong.state is None and wrong.error.startswith(
+            "Type mismatch hp has type p but is expected"
+        )
         # A step back, another branch, another theorem: nothing of the last request is left.
         assert await session.run(PAIR, ["intro hp hq", "exact ⟨hp, hq⟩"]) == DONE
         named = "induction n with | zero => ?_ | succ n ih => ?_"
         step = await session.run("(n : Nat) : 0 + n = n", [named])
-        assert step.state and step.state.goals == 2 and "ih : 0 + n = n\n⊢ 0 + (n + 1) = n + 1" in step.state.pp
-        assert await session.run("(n : Nat) : 0 + n = n", [named, "rfl", "rw [Nat.add_succ, ih]"]) == DONE
+        assert (
+            step.state
+            and step.state.goals == 2
+            and "ih : 0 + n = n\n⊢ 0 + (n + 1) = n + 1" in step.state.pp
+        )
+        assert (
+            await session.run("(n : Nat) : 0 + n = n", [named, "rfl", "rw [Nat.add_succ, ih]"])
+            == DONE
+        )
         assert await session.run("(𝓝 : Prop) : 𝓝 → 𝓝", ["intro h", "assumption"]) == DONE
         unknown = await session.run("(p : Prop) : p → r")
         assert unknown.state is None and unknown.error.startswith("Unknown identifier `r`")
@@ -76,7 +89,9 @@ def test_it_shows_the_goals_behind_each_tactic_and_the_errors_of_the_last(
     runner.run(body())
 
 
-def test_what_only_looks_like_progress_is_an_error(session: Session, runner: asyncio.Runner) -> None:
+def test_what_only_looks_like_progress_is_an_error(
+    session: Session, runner: asyncio.Runner
+) -> None:
     tactics = (
         "exact hq",  # a goal stays
         "· exact hq",  # the block closes its goal whatever is in it
@@ -94,9 +109,15 @@ def test_what_only_looks_like_progress_is_an_error(session: Session, runner: asy
         for tactic in tactics:
             step = await session.run(PAIR, ["intro hp hq", tactic])
             assert step.state is None and step.error and "\n" not in step.error, tactic
-        for hole in ("sorry", "exact sorryAx _ false", "have h : p ∧ q := by sorry\nexact h", "exact ⟨hp, sorry⟩"):
+        for hole in (
+            "sorry",
+            "exact sorryAx _ false",
+            "have h : p ∧ q := by sorry\nexact h",
+            "exact ⟨hp, sorry⟩",
+        ):
             assert (await session.run(PAIR, ["intro hp hq", hole])).error.startswith("refused: ")
-            assert (await session._ask(PAIR, ("intro hp hq", hole))).error == "the proof uses sorry"  # behind the guard
+            # behind the guard
+            assert (await session._ask(PAIR, ("intro hp hq", hole))).error == "the proof uses sorry"
         escaped = await session._ask(PAIR, ("intro hp hq", "exact ⟨hp, hq⟩\n#print Nat"))
         assert escaped.state is None and escaped.error
 
@@ -126,7 +147,9 @@ def test_a_tactic_that_hangs_is_ended_and_the_next_request_answered(
     runner.run(body())
 
 
-def test_a_cancelled_request_leaves_nothing_running(session: Session, runner: asyncio.Runner) -> None:
+def test_a_cancelled_request_leaves_nothing_running(
+    session: Session, runner: asyncio.Runner
+) -> None:
     async def body() -> None:
         assert (await session.run(": True")).state
         task = asyncio.create_task(session.run(ENDLESS_STATEMENT, [ENDLESS]))
@@ -153,7 +176,9 @@ def test_processes_that_die_are_started_again(session: Session, runner: asyncio.
     runner.run(body())
 
 
-def test_lean_is_limited_apart_from_the_network_and_ends_with_us(lean: Toolchain, tmp_path: Path) -> None:
+def test_lean_is_limited_apart_from_the_network_and_ends_with_us(
+    lean: Toolchain, tmp_path: Path
+) -> None:
     (program := tmp_path / "program.py").write_text(f"""
 import asyncio, sys
 from labs.lean.session import Session
@@ -171,8 +196,12 @@ asyncio.run(body())
     assert len(pids) == 2
     for pid in pids:
         limits = Path(f"/proc/{pid}/limits").read_text()
-        assert "unlimited" not in next(line for line in limits.splitlines() if line.startswith("Max data size"))
-        assert "unlimited" not in next(line for line in limits.splitlines() if line.startswith("Max cpu time"))
+        assert "unlimited" not in next(
+            line for line in limits.splitlines() if line.startswith("Max data size")
+        )
+        assert "unlimited" not in next(
+            line for line in limits.splitlines() if line.startswith("Max cpu time")
+        )
         assert b"a-secret" not in Path(f"/proc/{pid}/environ").read_bytes()
         assert "qed-rsa-lean-" in os.readlink(f"/proc/{pid}/cwd")
         if not toolchain.open_cage()["open_network"]:
@@ -200,8 +229,12 @@ def test_workers_share_the_work_and_are_replaced_when_they_are_old(
             await workers.run(other, ["intro h"])
             assert nearest.requests == 2  # by the one that has it open
             born = [session.born for session in workers.sessions]
-            steps = await asyncio.gather(*(workers.run(PAIR, ["intro a b", "exact ⟨a, b⟩"]) for _ in range(8)))
-            assert set(steps) == {DONE} and all(session.requests <= 3 for session in workers.sessions)
+            steps = await asyncio.gather(
+                *(workers.run(PAIR, ["intro a b", "exact ⟨a, b⟩"]) for _ in range(8))
+            )
+            assert set(steps) == {DONE} and all(
+                session.requests <= 3 for session in workers.sessions
+            )
             assert [session.born for session in workers.sessions] != born
 
     before = leans(os.getpid())

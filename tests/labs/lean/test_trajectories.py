@@ -18,12 +18,32 @@ from labs.lean.trajectories import SCHEMA, encoded, harvest, part, read, rows, w
 from tests.labs.lean.worlds import PROOF, Graph, Toy, run
 
 COLUMNS = [
-    *("theorem_name", "state_id", "state_pp", "tactic_applied", "parent_state_id", "label", "depth_from_root"),
+    *(
+        "theorem_name",
+        "state_id",
+        "state_pp",
+        "tactic_applied",
+        "parent_state_id",
+        "label",
+        "depth_from_root",
+    ),
     *("remaining_depth", "llm_log_prob", "ebm_score", "is_proof_complete", "timestamp_ms"),
 ]
 GRAPH: Graph = {
-    0: {"good": (-2.0, 1), "bad": (-1.0, 2), "wrong": (-0.5, "unknown"), "same": (-0.1, 0), "late": (-9.0, 5)},
-    1: {"cheat": (-0.5, PROOF), "last": (-1.0, PROOF), "more": (-1.5, 3), "back": (-2.5, 2), "slow": (-3.0, "died")},
+    0: {
+        "good": (-2.0, 1),
+        "bad": (-1.0, 2),
+        "wrong": (-0.5, "unknown"),
+        "same": (-0.1, 0),
+        "late": (-9.0, 5),
+    },
+    1: {
+        "cheat": (-0.5, PROOF),
+        "last": (-1.0, PROOF),
+        "more": (-1.5, 3),
+        "back": (-2.5, 2),
+        "slow": (-3.0, "died"),
+    },
     2: {"on": (-0.5, 4)},
 }
 
@@ -53,17 +73,25 @@ def test_a_proof_has_its_path_and_what_lies_beside_it() -> None:
     assert by_state["1"]["llm_log_prob"] == -2.0 and by_state["4"]["llm_log_prob"] == -0.5
     assert by_state["5"]["ebm_score"] == 5.0 and by_state[""]["ebm_score"] is None
     assert [row["state_pp"] for row in written if row["is_proof_complete"]] == [""]
-    assert {row["theorem_name"] for row in written} == {"toy"} and {row["timestamp_ms"] for row in written} == {1.7e12}
+    assert {row["theorem_name"] for row in written} == {"toy"} and {
+        row["timestamp_ms"] for row in written
+    } == {1.7e12}
 
 
 def test_what_was_proposed_on_the_path_and_not_applied_is_harvested_up_to_a_limit() -> None:
     proof, toy = found(), Toy(GRAPH)
     more = asyncio.run(harvest(proof, toy.world.run, 9))
     assert toy.asked("apply") == [("good", "more"), ("good", "back"), ("good", "slow")]
-    assert more.applied == proof.applied and more.path == proof.path and more.tactics == proof.tactics
-    added = [(node.state, node.error, node.same_as is None) for node in more.nodes[len(proof.nodes) :]]
+    assert (
+        more.applied == proof.applied and more.path == proof.path and more.tactics == proof.tactics
+    )
+    added = [
+        (node.state, node.error, node.same_as is None) for node in more.nodes[len(proof.nodes) :]
+    ]
     assert added == [("3", "", True), ("2", "", False), (None, "died", True)]
-    assert rows(more, 0)[-1]["state_pp"] == "3" and rows(more, 0)[: len(rows(proof, 0))] == rows(proof, 0)
+    assert rows(more, 0)[-1]["state_pp"] == "3" and rows(more, 0)[: len(rows(proof, 0))] == rows(
+        proof, 0
+    )
     assert asyncio.run(harvest(more, toy.world.run, 9)) == more
     assert len(asyncio.run(harvest(proof, toy.world.run, 1)).nodes) == len(proof.nodes) + 1
 
@@ -75,27 +103,46 @@ def test_another_end_that_is_harvested_is_no_sibling() -> None:
 
 
 HOSTILE = st.text(st.characters(), max_size=30) | st.sampled_from(
-    ["\ud800", "a\x00b", "\udc00\ud800", "\ud83d\ude00", "é ⊢ ∀ x, x = x\n\r\u2028", "☃" * 70_000, "'; DROP", "\ufeff"]
+    [
+        "\ud800",
+        "a\x00b",
+        "\udc00\ud800",
+        "\ud83d\ude00",
+        "é ⊢ ∀ x, x = x\n\r\u2028",
+        "☃" * 70_000,
+        "'; DROP",
+        "\ufeff",
+    ]
 )
 
 
 @settings(max_examples=25)
 @given(
     HOSTILE,
-    st.lists(st.tuples(HOSTILE, HOSTILE, st.floats(-1e9, 0), st.none() | st.floats(allow_nan=False)), max_size=4),
+    st.lists(
+        st.tuples(HOSTILE, HOSTILE, st.floats(-1e9, 0), st.none() | st.floats(allow_nan=False)),
+        max_size=4,
+    ),
     st.integers(0, 2**41),
 )
 def test_what_is_written_is_read_again_whatever_the_texts(
-    tmp_path_factory: pytest.TempPathFactory, theorem: str, written: list[tuple[Any, ...]], began: int
+    tmp_path_factory: pytest.TempPathFactory,
+    theorem: str,
+    written: list[tuple[Any, ...]],
+    began: int,
 ) -> None:
     nodes = [Node(0, None, "", 0.0, 0.0, 0, "start", 1)]
     for state, tactic, logprob, energy in written:
-        nodes.append(Node(len(nodes), 0, tactic, logprob, logprob, 1, state, 1, energy=energy, seconds=1.5))
+        nodes.append(
+            Node(len(nodes), 0, tactic, logprob, logprob, 1, state, 1, energy=energy, seconds=1.5)
+        )
     built = Found(theorem, "budget", "5 nodes", nodes, applied=len(written))
     folder = tmp_path_factory.mktemp("trajectories")
     path = write(folder, built, began)
     table = read(path)
-    assert table.schema.equals(SCHEMA) and read(folder).equals(table) and path == part(folder, theorem)
+    assert (
+        table.schema.equals(SCHEMA) and read(folder).equals(table) and path == part(folder, theorem)
+    )
     assert table.to_pylist() == rows(built, began)
     texts = [(storable(state), storable(tactic)) for state, tactic, *_ in written]
     assert [(row["state_pp"], row["tactic_applied"]) for row in table.to_pylist()[1:]] == texts
@@ -115,7 +162,9 @@ def test_a_folder_is_read_as_its_parts_and_a_part_is_written_again(tmp_path: Pat
 
 def test_damaged_parquet_and_parquet_of_another_shape_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows(found(), 0), SCHEMA).drop_columns(["label"]), path)
+    pyarrow.parquet.write_table(
+        pyarrow.Table.from_pylist(rows(found(), 0), SCHEMA).drop_columns(["label"]), path
+    )
     for content in (path.read_bytes(), b"", encoded(rows(found(), 0))[:-9]):
         path.write_bytes(content)
         with pytest.raises(UserError, match=r"x\.parquet"):

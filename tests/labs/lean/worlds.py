@@ -1,4 +1,5 @@
-"""Provide toy worlds for the search: graphs with numbers as states and edges as tactics, without Lean."""
+"""Provide toy worlds for the search: graphs with numbers as states and edges as tactics, without
+Lean."""
 
 import asyncio
 import random
@@ -16,7 +17,8 @@ PROOF = "proof"
 Target = int | str  # a state; PROOF; or an error
 
 
-Graph = Mapping[int, Mapping[str, tuple[float, Target]]]  # by state and tactic: its log probability, and where it leads
+# by state and tactic: its log probability, and where it leads
+Graph = Mapping[int, Mapping[str, tuple[float, Target]]]
 
 TACTICS = ("a", "b", "c", "d")
 GRAPHS = st.dictionaries(
@@ -25,7 +27,11 @@ GRAPHS = st.dictionaries(
         st.sampled_from(TACTICS),
         st.tuples(
             st.floats(-20, 0),
-            st.one_of(st.integers(0, 7), st.integers(0, 7), st.sampled_from([PROOF, "bad", "timed out", "died"])),
+            st.one_of(
+                st.integers(0, 7),
+                st.integers(0, 7),
+                st.sampled_from([PROOF, "bad", "timed out", "died"]),
+            ),
         ),
         max_size=4,
     ),
@@ -34,15 +40,16 @@ GRAPHS = st.dictionaries(
 
 @dataclass
 class Toy:
-    """A world over `graph`, from state 0. `accepts` accepts proofs; `energy` is None for a world without energies.
-    `jitter`: the seed of the order of answers. `log`: the requests."""
+    """A world over `graph`, from state 0. `accepts` accepts proofs; `energy` is None for a world
+    without energies. `jitter`: the seed of the order of answers. `log`: the requests."""
 
     graph: Graph
     energy: Callable[[int], float] | None = None
     accepts: Callable[[Sequence[str]], bool] = lambda tactics: True
     jitter: int | None = None
     begins: Step = field(default_factory=lambda: Step(State("0")))
-    failing: Callable[[str], bool] = lambda state: False  # whether no tactics are proposed for a state
+    # whether no tactics are proposed for a state
+    failing: Callable[[str], bool] = lambda state: False
     is_too_long: bool = False  # whether these states exceed the context
     log: list[tuple[str, Any]] = field(default_factory=list)
 
@@ -58,7 +65,9 @@ class Toy:
         await self._said("propose", state.pp)
         if self.failing(state.pp):
             return Failed(f"propose of {state.pp} broke", self.is_too_long)
-        return [(tactic, logprob) for tactic, (logprob, _) in self.graph.get(int(state.pp), {}).items()]
+        return [
+            (tactic, logprob) for tactic, (logprob, _) in self.graph.get(int(state.pp), {}).items()
+        ]
 
     async def _run(self, tactics: Sequence[str]) -> Step:
         if not tactics:
@@ -84,7 +93,9 @@ class Toy:
 
     @property
     def world(self) -> World:
-        return World(self._run, self._propose, self._rejected, self._energies if self.energy else None)
+        return World(
+            self._run, self._propose, self._rejected, self._energies if self.energy else None
+        )
 
     def asked(self, what: str) -> list[Any]:
         return [of for kind, of in self.log if kind == what]
@@ -101,8 +112,10 @@ def run(toy: Toy, clock: Callable[[], float] = lambda: 0.0, **changes: Any) -> F
 
 
 def tree(depth: int, good: Sequence[int] = ()) -> dict[int, dict[str, tuple[float, Target]]]:
-    """Return a tree with three equally likely tactics in each state, whose only proof is `good` and one more."""
-    end, leaves = 0, (3**depth - 1) // 2  # the state before the proof's last tactic, and the first leaf
+    """Return a tree with three equally likely tactics in each state, whose only proof is `good` and
+    one more."""
+    # the state before the proof's last tactic, and the first leaf
+    end, leaves = 0, (3**depth - 1) // 2
     for number in good or (1,) * depth:
         end = 3 * end + 1 + number
     graph: dict[int, dict[str, tuple[float, Target]]] = {}
@@ -118,5 +131,7 @@ def distance(graph: Graph) -> Callable[[int], float]:
     steps: dict[Target, float] = {PROOF: 0.0}
     for _ in graph:
         for state, edges in graph.items():
-            steps[state] = min([steps.get(state, 99.0), *(steps.get(to, 99.0) + 1 for _, to in edges.values())])
+            steps[state] = min(
+                [steps.get(state, 99.0), *(steps.get(to, 99.0) + 1 for _, to in edges.values())]
+            )
     return lambda state: steps.get(state, 99.0)

@@ -14,7 +14,9 @@ def test_the_mark_stands_in_no_proof_and_follows_from_it(proof: str) -> None:
     drawn = mark(proof, "p1", 0)
     assert len(drawn) == 16 and drawn not in proof.casefold() and drawn == mark(proof, "p1", 0)
     lines = fenced(proof, drawn).split("\n")
-    assert [n for n, line in enumerate(lines) if drawn in line] == [0, len(lines) - 1], "nothing within ends it"
+    assert [n for n, line in enumerate(lines) if drawn in line] == [0, len(lines) - 1], (
+        "nothing within ends it"
+    )
 
 
 @given(HOSTILE, HOSTILE)
@@ -34,7 +36,10 @@ EVALUATIONS = [
     "## Self-evaluation\nThe proof is complete.\nScore: 1",
     "**Self assessment:** sound.",
     "Self-assessment:\nStep 2 is short.\n\nAll the rest holds.\n\nScore: 0.5",
-    "# Self Evaluation\n\nMy evaluation:\n\nAll is well.\n\nSo the overall score should be:\n\\boxed{1}",
+    (
+        "# Self Evaluation\n\nMy evaluation:\n\nAll is well.\n\nSo the overall score should "
+        "be:\n\\boxed{1}"
+    ),
     "---\n\nSelf-Grade: 7",
     "My self-rating\nI think that it earns 7 points.",
 ]
@@ -51,7 +56,10 @@ def test_a_self_evaluation_is_left_out_at_the_end_and_not_in_the_middle(evaluati
 @pytest.mark.parametrize(
     "whole",
     [
-        "## Self-evaluation\nIt is hard.\n\nNow to the rest: n is even, for n + 1 is odd.\n\nSo we are done.",
+        (
+            "## Self-evaluation\nIt is hard.\n\nNow to the rest: n is even, for n + 1 is "
+            "odd.\n\nSo we are done."
+        ),
         f"{PROOF}\nThe self-evaluation of f at 0 is f(f(0)).\nScore: 7",
         "## Self-evaluation\nScore: 7",
         "Points: 7",

@@ -19,15 +19,27 @@ from scripts.embedded.make_sums import proof_rows
 HASH = "5f37d42ade313f2b604ecff0e689c8c1b723de98fe870225a4028fac1d6db8f1"
 
 
-def test_the_bundled_proofs_are_of_held_out_problems_and_their_points_are_those_of_their_lines() -> None:
+def test_the_bundled_proofs_are_of_held_out_problems_and_their_points_are_those_of_their_lines() -> (
+    None
+):
     made = graded.load("sums_graded")
-    assert (made.sha256, made.version, made.licence, len(made.problems)) == (HASH, graded.BUNDLED_VERSION, "MIT", 40)
+    assert (made.sha256, made.version, made.licence, len(made.problems)) == (
+        HASH,
+        graded.BUNDLED_VERSION,
+        "MIT",
+        40,
+    )
     rows = proof_rows("sums_graded", make_graded.SEED, make_graded.PROBLEMS, *make_graded.TERMS)
-    asked = {row["id"]: (row["problem"], row["solution"], row["grading_guidelines"]) for row in rows}
+    asked = {
+        row["id"]: (row["problem"], row["solution"], row["grading_guidelines"]) for row in rows
+    }
     others = {p.statement for name in sets.BUNDLED for p in sets.load(name).problems}
     for proof in made.proofs:
         of = proof.problem
-        assert asked[of.id] == (of.statement, of.solution, of.guidelines) and of.statement not in others
+        assert (
+            asked[of.id] == (of.statement, of.solution, of.guidelines)
+            and of.statement not in others
+        )
         terms = [sums.Term(*map(int, each)) for each in re.findall(r"(\d)\*(\d\d)", of.statement)]
         assert sums.is_held_out(terms)
         right = 0
@@ -40,7 +52,11 @@ def test_the_bundled_proofs_are_of_held_out_problems_and_their_points_are_those_
 def test_limit_is_of_problems_with_all_their_proofs() -> None:
     whole = graded.load("sums_graded")
     few = whole.first(2)
-    assert few.name == "sums_graded[:2]" and len(few.problems) == 2 and few.proofs == whole.proofs[: len(few.proofs)]
+    assert (
+        few.name == "sums_graded[:2]"
+        and len(few.problems) == 2
+        and few.proofs == whole.proofs[: len(few.proofs)]
+    )
     assert whole.first(0) == whole == whole.first(99)
 
 
@@ -53,7 +69,10 @@ def test_points_may_be_text_or_a_whole_float_and_thinking_is_no_part_of_a_proof(
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        *(({"points": wrong}, "expert_rating") for wrong in ("7.5", 4.5, "-1", "8", 8, "", "٣", [7], True, None)),
+        *(
+            ({"points": wrong}, "expert_rating")
+            for wrong in ("7.5", 4.5, "-1", "8", 8, "", "٣", [7], True, None)
+        ),
         ({"proof": 3}, "model_solution"),
         ({"proof": None}, "model_solution"),
         ({"proof": "\ud800"}, "row"),
@@ -66,8 +85,14 @@ def test_a_row_that_can_t_be_taken_is_refused(change: dict[str, Any], named: str
 
 
 def test_equal_statements_are_one_problem_and_ids_that_begin_anew_are_told_apart() -> None:
-    rows = [{"problem_idx": 1, "problem": text, "proof": "So.", "points": 1} for text in ("a", "b", "a")]
-    assert [p.problem.id for p in check([("row", row) for row in rows], "a file")] == ["1", "1 (row 2)", "1"]
+    rows = [
+        {"problem_idx": 1, "problem": text, "proof": "So.", "points": 1} for text in ("a", "b", "a")
+    ]
+    assert [p.problem.id for p in check([("row", row) for row in rows], "a file")] == [
+        "1",
+        "1 (row 2)",
+        "1",
+    ]
 
 
 def test_no_grader_is_shown_what_people_gave_by_the_scheme() -> None:
@@ -75,13 +100,17 @@ def test_no_grader_is_shown_what_people_gave_by_the_scheme() -> None:
     details = [{"title": "Start", "grading_scheme_desc": "begins", "max_points": 3} | given]
     for cell in (details, json.dumps(details)):
         assert scheme_of(cell) == "title: Start; grading_scheme_desc: begins; max_points: 3"
-    assert scheme_of([*details, {"title": "Rest", "points": 4}, 4]).endswith("max_points: 3\ntitle: Rest")
+    assert scheme_of([*details, {"title": "Rest", "points": 4}, 4]).endswith(
+        "max_points: 3\ntitle: Rest"
+    )
     assert scheme_of([{"title": "All", "points": 7}]) == "title: All; points: 7"
     assert scheme_of("[not JSON") == "[not JSON" and scheme_of(None) == ""
 
 
 OLYMPIADS = {
-    "problem_id": "a", "text": "Show it.", "model_solution": "So.", "points": 5, "solution": "Thus.",
+    "problem_id": "a", "text": "Show it.", "model_solution": "So.", "points": 5, "solution": (
+        "Thus."
+    ),
     "schema_0": [{"title": "All", "points": 7}],
 }  # fmt: skip
 MATHARENA = {
@@ -101,13 +130,23 @@ MATHARENA = {
     ],
 )  # fmt: skip
 def test_sets_of_qed_nano_are_read_by_name_and_by_path(
-    name: str, row: dict[str, Any], scheme: str, is_named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    row: dict[str, Any],
+    scheme: str,
+    is_named: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sets, "COPIES", tmp_path)
     (tmp_path / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
     [proof] = graded.load(name if is_named else str(tmp_path / f"{name}.jsonl")).proofs
     of = proof.problem
-    assert (of.statement, proof.text, proof.points, of.grading_scheme) == ("Show it.", "So.", 5, scheme)
+    assert (of.statement, proof.text, proof.points, of.grading_scheme) == (
+        "Show it.",
+        "So.",
+        5,
+        scheme,
+    )
     assert of.answer is None, "the proof is no final answer"
 
 

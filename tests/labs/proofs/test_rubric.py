@@ -1,4 +1,5 @@
-"""Requests to a grader (the prompt that fits, a file instead, its faults), and points, which its last line states."""
+"""Requests to a grader (the prompt that fits, a file instead, its faults), and points, which its
+last line states."""
 
 import re
 from dataclasses import replace
@@ -14,7 +15,9 @@ from labs.proofs import rubric
 from labs.proofs.rubric import asked, read_points, read_prompt
 from tests.labs.proofs.conftest import ANY_TEXT, HOSTILE
 
-PROOF = Problem("p1", "Show that n is even.", None, "proof", solution="By parity.", guidelines="1 for n = 2")
+PROOF = Problem(
+    "p1", "Show that n is even.", None, "proof", solution="By parity.", guidelines="1 for n = 2"
+)
 SCHEME = replace(PROOF, guidelines="", grading_scheme="3: n = 2\n4: the rest")
 ANSWER = Problem("p2", "How much is 6*7?", "42")
 
@@ -28,7 +31,11 @@ def request(problem: Problem, proof: str = "It is clear.", **more: rubric.Prompt
 def test_the_prompt_fits_what_is_known_of_the_problem() -> None:
     with_guidelines, with_scheme = request(PROOF), request(SCHEME)
     assert "By parity." in with_guidelines and "1 for n = 2" in with_guidelines
-    assert "marking scheme" in with_scheme and "3: n = 2" in with_scheme and "By parity." not in with_scheme
+    assert (
+        "marking scheme" in with_scheme
+        and "3: n = 2" in with_scheme
+        and "By parity." not in with_scheme
+    )
     assert "1 for n = 2" in request(replace(PROOF, solution="")), "guidelines alone are a scheme"
     assert "The right answer:\n42" in request(ANSWER)
     for words in (with_guidelines, with_scheme, request(ANSWER)):
@@ -42,7 +49,9 @@ BARE = replace(PROOF, guidelines="")
 
 @pytest.mark.parametrize("solution", ["By parity.", ""])
 @pytest.mark.parametrize("chosen", ["", "alone"])
-def test_a_problem_without_guidelines_is_graded_by_the_general_rubric(solution: str, chosen: str) -> None:
+def test_a_problem_without_guidelines_is_graded_by_the_general_rubric(
+    solution: str, chosen: str
+) -> None:
     problem, prompt = replace(BARE, solution=solution), read_prompt(chosen)
     [message], scheme = asked(problem, "It is clear.", 0, prompt)
     assert rubric.GENERAL in message["content"] and scheme == rubric.GENERAL
@@ -54,7 +63,11 @@ def test_the_general_rubric_changes_no_hash_of_other_problems() -> None:
     own = [rubric.GUIDELINES, rubric.SCHEME, rubric.ANSWER, rubric.ENDING]
     assert rubric.templates([PROOF, SCHEME]) == rubric.templates([ANSWER]) == own
     assert rubric.GENERAL in rubric.templates([PROOF, BARE])
-    assert rubric.templates([BARE], read_prompt("alone")) == [rubric.ALONE, rubric.GENERAL, rubric.ENDING]
+    assert rubric.templates([BARE], read_prompt("alone")) == [
+        rubric.ALONE,
+        rubric.GENERAL,
+        rubric.ENDING,
+    ]
 
 
 @given(ANY_TEXT | HOSTILE)
@@ -75,14 +88,19 @@ def test_a_file_replaces_them(tmp_path: Path) -> None:
     words = request(replace(PROOF, guidelines="", solution=""), chosen=found)
     assert "\\frac{1}{2}" in words and "By parity." not in words and words.startswith("Is ----- ")
     assert asked(PROOF, "x", 0, found)[1] == ""
-    assert read_prompt("") is None and read_prompt("scheme") == rubric.Prompt("scheme", rubric.SCHEME)
+    assert read_prompt("") is None and read_prompt("scheme") == rubric.Prompt(
+        "scheme", rubric.SCHEME
+    )
 
 
 @pytest.mark.parametrize(
     "text",
     [
         *(f"{{problem}} {{proof}} {bad}" for bad in ("{points}", "{}", "{0}", "\\frac{1}{2}", "}")),
-        *(f"{{problem}} {bad}" for bad in ("{proof.__class__}", "{proof!r}", "{proof:{answer}}", "{guidelines}")),
+        *(
+            f"{{problem}} {bad}"
+            for bad in ("{proof.__class__}", "{proof!r}", "{proof:{answer}}", "{guidelines}")
+        ),
         *("{proof}", ""),
     ],
 )
@@ -102,7 +120,9 @@ def test_a_file_with_other_places_is_refused_in_a_line(tmp_path: Path, text: str
         (replace(ANSWER, guidelines="x"), "scheme"),
     ],
 )
-def test_a_problem_that_lacks_a_place_of_the_prompt_is_refused(problem: Problem, chosen: str) -> None:
+def test_a_problem_that_lacks_a_place_of_the_prompt_is_refused(
+    problem: Problem, chosen: str
+) -> None:
     with pytest.raises(UserError, match=problem.id):
         asked(problem, "x", 0, read_prompt(chosen))
 
@@ -110,7 +130,13 @@ def test_a_problem_that_lacks_a_place_of_the_prompt_is_refused(problem: Problem,
 @pytest.mark.parametrize(
     "text",
     [
-        *("Points: 5", "All follows.\n\nPoints: 5\n", "**Points:** 5", "points : `5`.", "\tPOINTS:5 "),
+        *(
+            "Points: 5",
+            "All follows.\n\nPoints: 5\n",
+            "**Points:** 5",
+            "points : `5`.",
+            "\tPOINTS:5 ",
+        ),
         *("**Points**: 5", "### Points: 5", "Points: $\\boxed{5}$", "__Points__: **5**"),
     ],
 )
@@ -121,9 +147,24 @@ def test_the_last_line_states_them(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *(f"Points: {number}".strip() for number in ("8", "-1", "4.5", "5/7", "07", "12", "five", "٥", "", "5 or 6")),
-        *("", "It earns 5.", "I give Points: 5", "Points: 5\nThat is all.", 'The proof ends with "Points: 7"'),
-        *("> Points: 7", "The proof says\u2028Points: 7", "The proof says\x85Points: 7", "\\boxed{7}", "Score: 7"),
+        *(
+            f"Points: {number}".strip()
+            for number in ("8", "-1", "4.5", "5/7", "07", "12", "five", "٥", "", "5 or 6")
+        ),
+        *(
+            "",
+            "It earns 5.",
+            "I give Points: 5",
+            "Points: 5\nThat is all.",
+            'The proof ends with "Points: 7"',
+        ),
+        *(
+            "> Points: 7",
+            "The proof says\u2028Points: 7",
+            "The proof says\x85Points: 7",
+            "\\boxed{7}",
+            "Score: 7",
+        ),
         "Points: 7\n----- 0123456789abcdef ends -----",
     ],
 )
@@ -136,7 +177,9 @@ def test_an_answer_is_right_or_wrong() -> None:
 
 
 @given(st.text(), st.integers(0, 7), st.integers() | st.floats().filter(lambda x: "." in str(x)))
-def test_only_the_last_line_counts_and_only_whole_points(words: str, quoted: int, stated: float) -> None:
+def test_only_the_last_line_counts_and_only_whole_points(
+    words: str, quoted: int, stated: float
+) -> None:
     found = read_points(f"{words}\nThe proof claims:\nPoints: {quoted}\n\nPoints: {stated}")
     assert found == (stated if stated in range(8) and isinstance(stated, int) else None)
 
@@ -146,4 +189,7 @@ def test_a_grader_that_ends_with_a_quotation_has_said_nothing() -> None:
     for text in (proof, f"It reads:\n{proof}\n", "Well.\n  We are done.  \nPoints: 7"):
         assert read_points(text, proof=proof) is None and read_points(text) == 7
     assert read_points("It reads:\nPoints: 7", proof=proof) == 7, "these are its own last lines"
-    assert read_points(f"{proof}\n\nPoints: 2", proof=proof) == 2 and read_points("Points: 7", proof="Points: 7") == 7
+    assert (
+        read_points(f"{proof}\n\nPoints: 2", proof=proof) == 2
+        and read_points("Points: 7", proof="Points: 7") == 7
+    )

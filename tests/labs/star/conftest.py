@@ -18,6 +18,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory, stored_run: Callable[[str], 
         shutil.copytree(stored_run("21_star"), results, dirs_exist_ok=True)
         status, out, err = star(results, *SMALL)
         assert status == 0, err
-        assert "round 1: " not in out and "round 2: " in out and "minus round 0" in out and "training: step 1" in out
+        assert (
+            "round 1: " not in out
+            and "round 2: " in out
+            and "minus round 0" in out
+            and "training: step 1" in out
+        )
 
     return once(tmp_path_factory, "star", make)

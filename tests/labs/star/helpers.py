@@ -1,4 +1,5 @@
-"""A small run of STaR with the embedded model and the real training, and all that it leaves but for times."""
+"""A small run of STaR with the embedded model and the real training, and all that it leaves but for
+times."""
 
 import json
 from pathlib import Path
@@ -11,7 +12,8 @@ from labs.star.record import Record
 from tests.conftest import run
 from tests.labs.training import helpers as training
 
-SMALL = ("LIMIT=6", "ROUNDS=2", "TRIES=2", "SEEDS=63", "EPOCHS=1")  # as the golden case, with a second round
+# as the golden case, with a second round
+SMALL = ("LIMIT=6", "ROUNDS=2", "TRIES=2", "SEEDS=63", "EPOCHS=1")
 TIMES = ("started", "ended", "seconds", "provenance", "peak_memory")
 
 

@@ -16,10 +16,16 @@ GOOD = STEPS + "Final: 649"
 def counted(out: str) -> dict[str, tuple[str, str]]:
     """Of each line of the table, its rows and its first line."""
     lines = [line.rsplit(None, 2) for line in out.splitlines()[4:] if line]
-    return {line[0].strip(): (line[1], line[2]) for line in lines if len(line) == 3 and line[1].isdigit()}
+    return {
+        line[0].strip(): (line[1], line[2])
+        for line in lines
+        if len(line) == 3 and line[1].isdigit()
+    }
 
 
-def checked(path: Path, capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, tuple[str, str]]:
+def checked(
+    path: Path, capsys: pytest.CaptureFixture[str], *args: str
+) -> dict[str, tuple[str, str]]:
     main([str(path), *args])
     return counted(capsys.readouterr().out)
 
@@ -36,15 +42,27 @@ def test_hostile_rows_are_dropped_and_kept_rows_stay_as_they_were(
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     found = checked(path, capsys, "--kept", str(out))
-    assert (found["kept"], found["empty"], found["control characters"]) == (("1", "1"), ("1", "2"), ("1", "3"))
+    assert (found["kept"], found["empty"], found["control characters"]) == (
+        ("1", "1"),
+        ("1", "2"),
+        ("1", "3"),
+    )
     assert out.read_text() == path.read_text().partition("\n")[0] + "\n"
     assert "kept.jsonl" in refused(capsys, str(path), "--kept", str(out), main=main)
 
 
-@pytest.mark.parametrize("name", ["output", "model_solution", "response", "Completion", "text", "answer", "proof"])
-def test_every_usual_column_is_read(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "name", ["output", "model_solution", "response", "Completion", "text", "answer", "proof"]
+)
+def test_every_usual_column_is_read(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "any.jsonl"
-    path.write_bytes(b"\xef\xbb\xbf" + json.dumps({"problem": "?", name: GOOD}).encode() + b'\r\n\r\n{"output": "x"}')
+    path.write_bytes(
+        b"\xef\xbb\xbf"
+        + json.dumps({"problem": "?", name: GOOD}).encode()
+        + b'\r\n\r\n{"output": "x"}'
+    )
     found = checked(path, capsys)
     assert found["kept"] == ("1", "1") and found["no final line"] == ("1", "3")
 
@@ -81,11 +99,17 @@ BAD: list[tuple[str, tuple[str, ...], str]] = [
 
 @pytest.mark.parametrize(("content", "more", "named"), BAD)
 def test_bad_input_is_one_line_and_status_2(
-    tmp_path: Path, content: str, more: tuple[str, ...], named: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    content: str,
+    more: tuple[str, ...],
+    named: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = tmp_path / "traces.jsonl"
     path.write_text(content)
-    assert named in refused(capsys, str(path), *(each.format(folder=tmp_path) for each in more), main=main)
+    assert named in refused(
+        capsys, str(path), *(each.format(folder=tmp_path) for each in more), main=main
+    )
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -25,7 +25,9 @@ def dropped(text: str, way: Way = FIRST, thinking: str = "", **changes: Any) -> 
     return sample(text, way, thinking, **changes).dropped
 
 
-def sample(text: str, way: Way = FIRST, thinking: str = "", end: str = "stop", **changes: Any) -> Sample:
+def sample(
+    text: str, way: Way = FIRST, thinking: str = "", end: str = "stop", **changes: Any
+) -> Sample:
     completion = Completion("k", 0, thinking, text, finish_reason=end)
     return asyncio.run(judged(PROBLEM, completion, way, asked, StarConstants(**changes)))
 
@@ -33,8 +35,22 @@ def sample(text: str, way: Way = FIRST, thinking: str = "", end: str = "stop", *
 @pytest.mark.parametrize(
     "tag",
     [
-        *("<|im_end|>", "<|im_start|>assistant", "<|start_header_id|>", "<｜User｜>", "<｜end▁of▁sentence｜>"),
-        *("<think>", "</think>", "<tool_call>", "</tool_response>", "</s>", "[/INST]", "<start_of_turn>"),
+        *(
+            "<|im_end|>",
+            "<|im_start|>assistant",
+            "<|start_header_id|>",
+            "<｜User｜>",
+            "<｜end▁of▁sentence｜>",
+        ),
+        *(
+            "<think>",
+            "</think>",
+            "<tool_call>",
+            "</tool_response>",
+            "</s>",
+            "[/INST]",
+            "<start_of_turn>",
+        ),
     ],
 )
 def test_tags_of_chat_templates_are_found(tag: str) -> None:
@@ -104,11 +120,20 @@ def test_a_solution_ends_with_the_final_line_that_the_prompt_asks_for(
 
 
 def test_right_samples_that_are_malformed_are_counted_with_a_constant_that_keeps_them() -> None:
-    texts = ["6*7 = 42\nFinal: 42", "6*7 = 42\nFinal: 41", f"{STEPS}\\boxed{{42}}", f"{STEPS}Final: 42", "42"]
+    texts = [
+        "6*7 = 42\nFinal: 42",
+        "6*7 = 42\nFinal: 41",
+        f"{STEPS}\\boxed{{42}}",
+        f"{STEPS}Final: 42",
+        "42",
+    ]
     texts.append(f"{STEPS}</s>\nFinal: 42")
     found = counted([sample(text, FEWSHOT="format") for text in texts])
     assert found["malformed"] == {"too few steps": 1, "no final line": 1, "chat tags": 1}
-    assert all(each in malformed(found) for each in ("1 too few steps", "MIN_STEPS", "FEWSHOT=math", "FEWSHOT=none"))
+    assert all(
+        each in malformed(found)
+        for each in ("1 too few steps", "MIN_STEPS", "FEWSHOT=math", "FEWSHOT=none")
+    )
     assert malformed({"malformed": {}}) == ""
 
 

@@ -1,4 +1,5 @@
-"""The problems that STaR trains on and is evaluated on: held out by their statements, never among both."""
+"""The problems that STaR trains on and is evaluated on: held out by their statements, never among
+both."""
 
 import json
 import random
@@ -28,7 +29,8 @@ Row = dict[str, Any]
 
 def rows(count: int, **more: Any) -> list[Row]:
     return [
-        {"id": f"p{i}", "problem": f"What is {i} + {i}?", "answer": 2 * i % 1000} | more for i in range(1, count + 1)
+        {"id": f"p{i}", "problem": f"What is {i} + {i}?", "answer": 2 * i % 1000} | more
+        for i in range(1, count + 1)
     ]
 
 
@@ -65,12 +67,19 @@ def hashes(problems: Iterable[Problem]) -> set[str]:
         ({}, OWN, "sums_star", "sums_star_eval"),
         ({"DATA": "sums_star"}, OWN, "sums_star", "sums_star_eval"),
         ({"DATA": "sums_star"}, NONE, "sums_star", "sums_star:held_out"),
-        ({"DATA": "sums_card", "HELD_OUT": 20, "TRAIN_PROBLEMS": 200}, OWN, "sums_card", "sums_card:held_out"),
+        (
+            {"DATA": "sums_card", "HELD_OUT": 20, "TRAIN_PROBLEMS": 200},
+            OWN,
+            "sums_card",
+            "sums_card:held_out",
+        ),
         ({"EVAL": "sums_hard"}, OWN, "sums_star", "sums_hard"),
         ({"EVAL": "sums_hard", "LIMIT": 7}, OWN, "sums_star", "sums_hard[:7]"),
     ],
 )
-def test_what_auto_stands_for(constants: Row, own: tuple[str, str], name: str, held_out: str) -> None:
+def test_what_auto_stands_for(
+    constants: Row, own: tuple[str, str], name: str, held_out: str
+) -> None:
     found = split(StarConstants(**constants), own)
     assert (found.origin.name, found.held_out.name) == (name, held_out)
     assert not hashes(found.train) & hashes(found.held_out.problems) and not found.left_out
@@ -105,13 +114,19 @@ def test_the_same_is_held_out_for_every_seed_and_order_of_rows(tmp_path: Path) -
 
 def test_a_larger_held_out_set_holds_the_smaller_one(tmp_path: Path) -> None:
     small, large = of(tmp_path, rows(60)), of(tmp_path, rows(60), HELD_OUT=20)
-    assert large.held_out.problems[:5] == small.held_out.problems and len(large.held_out.problems) == 20
+    assert (
+        large.held_out.problems[:5] == small.held_out.problems
+        and len(large.held_out.problems) == 20
+    )
     assert large.sha256 != small.sha256
 
 
 def test_what_repeats_a_held_out_statement_is_not_trained_on(tmp_path: Path) -> None:
     plain = of(tmp_path, rows(60))
-    leaks = [{"problem": each.statement.upper(), "answer": each.answer} for each in plain.held_out.problems]
+    leaks = [
+        {"problem": each.statement.upper(), "answer": each.answer}
+        for each in plain.held_out.problems
+    ]
     planted = of(tmp_path, [*leaks, *rows(60)])
     assert planted.left_out == {"repeated": 5} and hashes(planted.train) == hashes(plain.train)
     assert hashes(planted.held_out.problems) == hashes(plain.held_out.problems)
@@ -128,7 +143,15 @@ def test_limit_shortens_what_is_evaluated_and_what_a_round_takes_and_nothing_is_
 
 def test_a_split_is_told_by_its_problems_and_answers(tmp_path: Path) -> None:
     lines = rows(30)
-    assert len({of(tmp_path, each).sha256 for each in (lines, lines[1:], [lines[0] | {"answer": 5}, *lines[1:]])}) == 3
+    assert (
+        len(
+            {
+                of(tmp_path, each).sha256
+                for each in (lines, lines[1:], [lines[0] | {"answer": 5}, *lines[1:]])
+            }
+        )
+        == 3
+    )
 
 
 def test_an_answer_that_can_not_be_read_is_neither_held_out_nor_drawn(tmp_path: Path) -> None:
@@ -144,12 +167,25 @@ def test_an_answer_that_can_not_be_read_is_neither_held_out_nor_drawn(tmp_path: 
 # A split that overlaps
 
 
-def test_rows_that_repeat_what_is_evaluated_on_are_refused_with_their_number(tmp_path: Path) -> None:
-    measured = [{"problem": "WHAT is 3+3", "answer": 6}, {"problem": "What is $4 + 4$?", "answer": 8}]
+def test_rows_that_repeat_what_is_evaluated_on_are_refused_with_their_number(
+    tmp_path: Path,
+) -> None:
+    measured = [
+        {"problem": "WHAT is 3+3", "answer": 6},
+        {"problem": "What is $4 + 4$?", "answer": 8},
+    ]
     (tmp_path / "eval.json").write_text(json.dumps(measured))
     message = refusal(tmp_path, [*rows(30), *rows(3)], EVAL=str(tmp_path / "eval.json"))
-    assert message.startswith("2 problems of DATA=mine") and "EVAL=eval" in message and "'What is " in message
-    apart = of(tmp_path, [row for row in rows(30) if row["id"] not in ("p3", "p4")], EVAL=str(tmp_path / "eval.json"))
+    assert (
+        message.startswith("2 problems of DATA=mine")
+        and "EVAL=eval" in message
+        and "'What is " in message
+    )
+    apart = of(
+        tmp_path,
+        [row for row in rows(30) if row["id"] not in ("p3", "p4")],
+        EVAL=str(tmp_path / "eval.json"),
+    )
     assert len(apart.train) == 28 and len(apart.held_out.problems) == 2
 
 
@@ -175,7 +211,10 @@ def test_what_is_wrong_is_told_in_a_line(constants: Row, words: str) -> None:
 
 
 def test_a_file_without_a_row_to_use_says_why(tmp_path: Path) -> None:
-    message = refusal(tmp_path, [{"problem": "Prove it.", "answer": "proof"}, {"problem": "Which?", "answer": "B"}, 7])
+    message = refusal(
+        tmp_path,
+        [{"problem": "Prove it.", "answer": "proof"}, {"problem": "Which?", "answer": "B"}, 7],
+    )
     assert "(3 rows, no statement: 1, proof: 1, multiple choice: 1)" in message
     assert "(0 rows)" in refusal(tmp_path, [])
 
@@ -202,7 +241,9 @@ def test_a_file_without_a_row_to_use_says_why(tmp_path: Path) -> None:
         ({"answer": "1\n2"}, "no answer"),
     ],
 )
-def test_a_row_that_can_not_be_used_is_left_out_and_counted(tmp_path: Path, row: Row, reason: str) -> None:
+def test_a_row_that_can_not_be_used_is_left_out_and_counted(
+    tmp_path: Path, row: Row, reason: str
+) -> None:
     odd = {"id": "odd", "problem": "How many?", "answer": 5} | row
     found = of(tmp_path, [*rows(20), odd])
     assert found.left_out == {reason: 1} and reason in REASONS and len(found.train) == 15
@@ -246,26 +287,50 @@ def test_ids_that_do_not_tell_problems_apart_are_replaced(tmp_path: Path) -> Non
 
 
 NAMES = (
-    *("instruction", "input", "output", "id", "problem", "answer", "answer_type", "uuid", "question_type"),
+    *(
+        "instruction",
+        "input",
+        "output",
+        "id",
+        "problem",
+        "answer",
+        "answer_type",
+        "uuid",
+        "question_type",
+    ),
     *("grading_scheme", "prompt"),
 )
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=6,
 )
-CELLS = VALUES | st.sampled_from(["What is 1 + 1?", "\x1b[2J9", "1", 1, 1.5, "x\ud800", r"\frac{", "(" * 999])
+CELLS = VALUES | st.sampled_from(
+    ["What is 1 + 1?", "\x1b[2J9", "1", 1, 1.5, "x\ud800", r"\frac{", "(" * 999]
+)
 HOSTILE = st.dictionaries(st.sampled_from(NAMES), CELLS) | VALUES
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.lists(HOSTILE, max_size=8))
 def test_any_rows_are_split_or_left_out(tmp_path: Path, lines: list[Any]) -> None:
     found = of(tmp_path, [*lines, *rows(20)], HELD_OUT=3)
     problems = (*found.train, *found.held_out.problems)
     assert len({each.id for each in problems}) == len(problems) == len(hashes(problems))
-    assert len(problems) + sum(found.left_out.values()) == len(lines) + 20 and set(found.left_out) <= set(REASONS)
-    assert all(can_be_sent(f"{each.id}{each.statement}{each.answer}") and each.answer for each in problems)
+    assert len(problems) + sum(found.left_out.values()) == len(lines) + 20 and set(
+        found.left_out
+    ) <= set(REASONS)
+    assert all(
+        can_be_sent(f"{each.id}{each.statement}{each.answer}") and each.answer for each in problems
+    )
 
 
 # Alpaca's shape
@@ -277,7 +342,11 @@ FORM = "Solve it in at most 8 lines and end with a single line starting 'Final:'
 def taught(first: int, last: int) -> list[Row]:
     """Rows as QT-R1 has them."""
     return [
-        {"instruction": FORM, "input": f"What is {i} + {i}?", "output": f"{i} and {i}\nFinal: {2 * i}"}
+        {
+            "instruction": FORM,
+            "input": f"What is {i} + {i}?",
+            "output": f"{i} and {i}\nFinal: {2 * i}",
+        }
         for i in range(first, last)
     ]
 
@@ -288,7 +357,9 @@ def test_rows_of_alpaca_s_shape_are_read_as_problems_with_answers(tmp_path: Path
     told = [(each.statement, each.answer, each.answer_type) for each in plain.train]
     assert [(each.statement, each.answer, each.answer_type) for each in shaped.train] == told
     assert (
-        hashes(shaped.held_out.problems) == hashes(plain.held_out.problems) and not shaped.left_out and not shaped.near
+        hashes(shaped.held_out.problems) == hashes(plain.held_out.problems)
+        and not shaped.left_out
+        and not shaped.near
     )
 
 
@@ -296,14 +367,36 @@ def test_rows_of_alpaca_s_shape_are_read_as_problems_with_answers(tmp_path: Path
     ("row", "statement", "answer"),
     [
         ({"instruction": "Compute 7 * 6.", "output": "Final: \\boxed{42}"}, "Compute 7 * 6.", "42"),
-        ({"Instruction": "Compute this.", "input": "7 * 6", "output": "so\nFinal: 42"}, "Compute this.\n\n7 * 6", "42"),
-        ({"instruction": FORM, "input": None, "output": "<think>\nFinal: 1\n</think>\nFinal: 1/2"}, FORM, "1/2"),
-        ({"instruction": "Compute 6.\n\nReason step by step and so on.", "output": "Final: 6"}, "Compute 6.", "6"),
+        (
+            {"Instruction": "Compute this.", "input": "7 * 6", "output": "so\nFinal: 42"},
+            "Compute this.\n\n7 * 6",
+            "42",
+        ),
+        (
+            {
+                "instruction": FORM,
+                "input": None,
+                "output": "<think>\nFinal: 1\n</think>\nFinal: 1/2",
+            },
+            FORM,
+            "1/2",
+        ),
+        (
+            {"instruction": "Compute 6.\n\nReason step by step and so on.", "output": "Final: 6"},
+            "Compute 6.",
+            "6",
+        ),
     ],
 )
-def test_the_problem_is_in_the_input_or_the_instruction(tmp_path: Path, row: Row, statement: str, answer: str) -> None:
+def test_the_problem_is_in_the_input_or_the_instruction(
+    tmp_path: Path, row: Row, statement: str, answer: str
+) -> None:
     found = of(tmp_path, [*rows(20), row])
-    mine = [each for each in (*found.train, *found.held_out.problems) if not each.statement.startswith("What")]
+    mine = [
+        each
+        for each in (*found.train, *found.held_out.problems)
+        if not each.statement.startswith("What")
+    ]
     assert [(each.statement, each.answer) for each in mine] == [(statement, answer)]
 
 
@@ -322,10 +415,20 @@ def test_a_round_is_drawn_by_seed_and_number_without_repetition_the_same_everywh
     first = drawn(found, StarConstants(), 1)
     assert first.name == "sums_star:round_1" and len({each.id for each in first.problems}) == 300
     assert first == drawn(found, StarConstants(ROUNDS=9, HELD_OUT=7), 1) and first.licence == "MIT"
-    assert [each.id for each in first.problems[:5]] == ["star-0360", "star-0657", "star-0927", "star-1369", "star-0885"]
+    assert [each.id for each in first.problems[:5]] == [
+        "star-0360",
+        "star-0657",
+        "star-0927",
+        "star-1369",
+        "star-0885",
+    ]
     others = [drawn(found, StarConstants(), 2), drawn(found, StarConstants(SEED=1), 1)]
     assert all({*each.problems} != {*first.problems} for each in others) and others[0] != others[1]
-    assert {*first.problems} < {*found.train} == {*drawn(found, StarConstants(TRAIN_PROBLEMS=9999), 1).problems}
+    assert (
+        {*first.problems}
+        < {*found.train}
+        == {*drawn(found, StarConstants(TRAIN_PROBLEMS=9999), 1).problems}
+    )
 
 
 def test_a_round_without_a_readable_answer_is_refused(tmp_path: Path) -> None:
@@ -343,9 +446,15 @@ def openr1(first: int, last: int) -> list[Row]:
         {
             "problem": f"Let $x = {i}$. Find $2x$.",
             "solution": "So.",
-            "answer": {3: r"\frac{3}{7}", 5: "proof", 7: "D", 9: "notfound"}.get(i % 10, str(2 * i)),
+            "answer": {3: r"\frac{3}{7}", 5: "proof", 7: "D", 9: "notfound"}.get(
+                i % 10, str(2 * i)
+            ),
             "problem_type": "Algebra",
-            "question_type": "proof" if i % 10 == 5 else "MCQ" if i % 10 == 7 else "math-word-problem",
+            "question_type": "proof"
+            if i % 10 == 5
+            else "MCQ"
+            if i % 10 == 7
+            else "math-word-problem",
             "source": "olympiads",
             "uuid": f"00000000-0000-5000-8000-{i:012d}",
             "generations": ["<think>so</think>", "<think>or so</think>"],
@@ -355,7 +464,9 @@ def openr1(first: int, last: int) -> list[Row]:
     ]
 
 
-def test_of_openr1_only_the_columns_that_are_needed_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_openr1_only_the_columns_that_are_needed_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "openr1.parquet"
     pq.write_table(pa.Table.from_pylist([*openr1(0, 40), *openr1(35, 60)]), path)
     monkeypatch.setattr(sets, "COPIES", tmp_path)

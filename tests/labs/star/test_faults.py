@@ -1,5 +1,5 @@
-"""STaR on a disk that fills up as it samples, trains and swaps, and its controls with more rounds than before: the real
-embedded model, the real training."""
+"""STaR on a disk that fills up as it samples, trains and swaps, and its controls with more rounds
+than before: the real embedded model, the real training."""
 
 import os
 import random
@@ -25,7 +25,9 @@ MOMENTS: tuple[Moment, ...] = (
 
 
 @pytest.mark.faults
-def test_a_disk_that_fills_up_is_one_line_each_time_and_nothing_is_lost(whole: Path, tmp_path: Path) -> None:
+def test_a_disk_that_fills_up_is_one_line_each_time_and_nothing_is_lost(
+    whole: Path, tmp_path: Path
+) -> None:
     with mounted(tmp_path / "disk", "16m") as disk:
         for is_there in MOMENTS:
             process = start("21_star", *SMALL, RESULTS_DIR=str(disk))
@@ -34,7 +36,9 @@ def test_a_disk_that_fills_up_is_one_line_each_time_and_nothing_is_lost(whole: P
             ballast = fill(disk, 0)
             status, _, err = ended(process)
             ballast.unlink()
-            assert "Traceback" not in err and (status, err.count("error: ")) in ((2, 1), (0, 0)), err
+            assert "Traceback" not in err and (status, err.count("error: ")) in ((2, 1), (0, 0)), (
+                err
+            )
         status, _, err = star(disk, *SMALL)
         assert status == 0, err
         assert outcome(disk) == outcome(whole)
@@ -52,10 +56,20 @@ def test_controls_with_more_rounds_keep_what_they_have_trained(tmp_path: Path) -
 
     out_of("ROUNDS=2")
     out = out_of("ROUNDS=3")
-    assert "belonged to" not in out and "round 2: training on" not in out and out.count("round 3: training on") == 2
+    assert (
+        "belonged to" not in out
+        and "round 2: training on" not in out
+        and out.count("round 3: training on") == 2
+    )
     arms = rounds.records(results / "22_star_controls")
-    asked = [[of["trained"]["tokens_asked"] for of in each.rounds[1:]] for each in arms if "again" in each.label]
-    took = [[of["trained"]["tokens"] for of in each.rounds[1:]] for each in arms if "star" in each.label]
+    asked = [
+        [of["trained"]["tokens_asked"] for of in each.rounds[1:]]
+        for each in arms
+        if "again" in each.label
+    ]
+    took = [
+        [of["trained"]["tokens"] for of in each.rounds[1:]] for each in arms if "star" in each.label
+    ]
     assert asked == took and len(asked[0]) == 3
 
 

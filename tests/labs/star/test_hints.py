@@ -1,4 +1,5 @@
-"""Traces that were shown the answer: which state it before a step has it, and which state another."""
+"""Traces that were shown the answer: which state it before a step has it, and which state
+another."""
 
 import pytest
 
@@ -29,14 +30,16 @@ STEPS = "7*43=301\n6*58=348, 301+348=649\n"
         (f"You told me it is 649.\n{STEPS}Final: 649", "649", True),
         (f"The right answer = 649.\n{STEPS}Final: 649", "649", True),
         (f"7*43=301 (towards $649$)\n{STEPS}Final: 649", "649", True),
-        # What it does not find: a confession behind the step that has the answer, and one without it.
+        # What it does not find: a confession behind the step that has the answer, and one without
+        # it.
         (f"{STEPS}This agrees with the 649 that I was shown.\nFinal: 649", "649", False),
         (f"I was told the result.\n{STEPS}Final: 649", "649", False),
     ],
 )
 def test_an_answer_is_stated_before_a_step_has_it(text: str, answer: str, expected: bool) -> None:
     assert is_stated_first(text, answer, "What is 7*43 + 6*58?") is expected
-    assert not is_stated_first(text, answer, f"Is it {answer}, as Ann says?")  # a number of the problem
+    # a number of the problem
+    assert not is_stated_first(text, answer, f"Is it {answer}, as Ann says?")
 
 
 @pytest.mark.parametrize(

@@ -37,9 +37,15 @@ def table(out: str) -> dict[str, int]:
 def test_one_trace_of_each_problem_is_kept_whatever_the_order(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    old, new = row("What is 6*7?", f"{STEPS}Final: 42", round=1), row("1. What is 6 * 7?", "6*7\nFinal: 42", round=2)
+    old, new = (
+        row("What is 6*7?", f"{STEPS}Final: 42", round=1),
+        row("1. What is 6 * 7?", "6*7\nFinal: 42", round=2),
+    )
     hinted = row("What is 6*7 ?", "as told\nFinal: 42", round=9, way="rationalised")
-    half, quarter = row("Half?", "1/2\nFinal: 0.5"), row("Half?", "2/4\n\\boxed{\\frac{2}{4}}", round=2)
+    half, quarter = (
+        row("Half?", "1/2\nFinal: 0.5"),
+        row("Half?", "2/4\n\\boxed{\\frac{2}{4}}", round=2),
+    )
     first = written(tmp_path / "a.jsonl", old, hinted, half, row("Other?", "x\nFinal: 1"))
     second = written(tmp_path / "b.jsonl", new, quarter, quarter, row("Other?", "y\nFinal: 1"))
     kept = []
@@ -47,7 +53,9 @@ def test_one_trace_of_each_problem_is_kept_whatever_the_order(
         main([*files, "--out", str(tmp_path / f"{place}.jsonl")])
         shown = table(capsys.readouterr().out)
         assert shown == {"kept": 3, OTHERS: 5}
-        kept.append([json.loads(line) for line in (tmp_path / f"{place}.jsonl").read_text().splitlines()])
+        kept.append(
+            [json.loads(line) for line in (tmp_path / f"{place}.jsonl").read_text().splitlines()]
+        )
     assert kept[0] == kept[1] == [new, quarter, row("Other?", "y\nFinal: 1")]
 
 
@@ -62,14 +70,25 @@ def test_a_run_s_traces_are_written_in_alpaca_s_shape(
     write(tmp_path / "traces.jsonl", [Trace("p", 1, "first", "k", instruction, text)])
     written(tmp_path / "more.jsonl", row("No end?", STEPS))
     out = tmp_path / "out.jsonl"
-    main([str(tmp_path / "traces.jsonl"), str(tmp_path / "more.jsonl"), "--out", str(out), "--alpaca"])
+    main(
+        [
+            str(tmp_path / "traces.jsonl"),
+            str(tmp_path / "more.jsonl"),
+            "--out",
+            str(out),
+            "--alpaca",
+        ]
+    )
     assert "no final line" in table(capsys.readouterr().out)
     (found,) = map(json.loads, out.read_text().splitlines())
     assert list(found) == ["instruction", "input", "output"] and "'Final:'" in found["instruction"]
     assert (found["input"], found["output"]) == (problem.statement, f"{STEPS}Final: 42")
     assert alpaca.asked(found) == {"problem": problem.statement, "answer": "42"}
     check_traces([str(out), "FINAL=1"])
-    assert check(found["output"], 2, 8, takes_box=False).reason == "" and "no final" not in capsys.readouterr().out
+    assert (
+        check(found["output"], 2, 8, takes_box=False).reason == ""
+        and "no final" not in capsys.readouterr().out
+    )
 
 
 BAD: list[tuple[Sequence[str], str]] = [
@@ -86,5 +105,7 @@ def test_bad_input_is_one_line(
     tmp_path: Path, lines: Sequence[str], named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "bad.jsonl").write_text("\n".join(lines))
-    assert named in refused(capsys, str(tmp_path / "bad.jsonl"), "--out", str(tmp_path / "out.jsonl"), main=main)
+    assert named in refused(
+        capsys, str(tmp_path / "bad.jsonl"), "--out", str(tmp_path / "out.jsonl"), main=main
+    )
     assert not (tmp_path / "out.jsonl").exists()

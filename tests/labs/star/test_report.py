@@ -28,24 +28,38 @@ def star(results: Path) -> Path:
 
 @pytest.mark.parametrize("labels", [("seed0",), ARMS])
 def test_a_terminal_has_what_fits_and_the_file_has_all(
-    labels: tuple[str, ...], results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    labels: tuple[str, ...],
+    results: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = reports.rounds(results, *labels)
     main(["21_star"])
     whole = capsys.readouterr().out.partition("report  ")[0].strip()
-    assert whole == (folder / "table.txt").read_text().strip() and whole.startswith("all runs") == (len(labels) > 1)
-    assert "best: round 2, last: round 2" in whole and "first: wrong" in whole and "unsound" in whole
+    assert whole == (folder / "table.txt").read_text().strip() and whole.startswith("all runs") == (
+        len(labels) > 1
+    )
+    assert (
+        "best: round 2, last: round 2" in whole and "first: wrong" in whole and "unsound" in whole
+    )
     assert all(f"{label}: evaluated on 8 problems" in whole for label in labels)
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(rounds, "curves", lambda *given: None)  # the figure does not depend on the terminal
+    # the figure does not depend on the terminal
+    monkeypatch.setattr(rounds, "curves", lambda *given: None)
     main(["21_star"])
     narrow = capsys.readouterr().out
-    lines = [line for line in narrow.splitlines() if not line.startswith(("report", "texts", "all figures"))]
+    lines = [
+        line
+        for line in narrow.splitlines()
+        if not line.startswith(("report", "texts", "all figures"))
+    ]
     assert max(map(len, lines)) <= 80 and "no room for: " in narrow and "minus round 0" in narrow
     assert all(label in narrow for label in labels) and f"all figures: {folder}" in narrow
 
 
-def test_markdown_figures_and_lines(star: Path, results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_markdown_figures_and_lines(
+    star: Path, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     main(["21_star", "--markdown"])
     out = capsys.readouterr().out
     assert "| round | right at t=0 | minus round 0 |" in out and "**seed0: dropped samples" in out
@@ -68,7 +82,11 @@ def test_a_round_that_has_not_trained_yet_is_there(star: Path) -> None:
     text = rounds.show(star)
     assert "last so far: round 1" in text and "seed0 is not complete" in text
     assert next(line for line in text.splitlines() if "samples kept" in line)
-    assert any(line.split()[-3:] == ["-", "-", "-"] for line in text.splitlines() if line.split()[:1] == ["2"])
+    assert any(
+        line.split()[-3:] == ["-", "-", "-"]
+        for line in text.splitlines()
+        if line.split()[:1] == ["2"]
+    )
 
 
 def test_live_shows_the_record_as_the_run_goes_on(star: Path, results: Path) -> None:
@@ -96,6 +114,8 @@ def test_live_shows_the_record_as_the_run_goes_on(star: Path, results: Path) -> 
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"schema": 1, "rounds": []}'])
-def test_what_is_no_record_is_refused(star: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_record_is_refused(
+    star: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     (star / "seed0" / NAME).write_text(text)
     assert str(star / "seed0" / NAME) in refused(capsys, "21_star")

@@ -1,4 +1,5 @@
-"""False equations in traces: which are found, and which are true or unsure (cases/equations.json)."""
+"""False equations in traces: which are found, and which are true or unsure
+(cases/equations.json)."""
 
 import json
 from typing import Any
@@ -10,10 +11,14 @@ from hypothesis import strategies as st
 from core.base.files import ROOT
 from labs.star.sound import false_equations
 
-CASES: list[dict[str, Any]] = json.loads((ROOT / "tests" / "cases" / "equations.json").read_text(encoding="utf-8"))
+CASES: list[dict[str, Any]] = json.loads(
+    (ROOT / "tests" / "cases" / "equations.json").read_text(encoding="utf-8")
+)
 
 
-@pytest.mark.parametrize("case", CASES, ids=[f"{i:03d} {case['text']}" for i, case in enumerate(CASES)])
+@pytest.mark.parametrize(
+    "case", CASES, ids=[f"{i:03d} {case['text']}" for i, case in enumerate(CASES)]
+)
 def test_a_false_equation_is_found_and_a_true_or_unsure_one_is_not(case: dict[str, Any]) -> None:
     assert len(false_equations(case["text"])) == case["false"]
     if case["false"]:

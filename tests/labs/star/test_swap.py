@@ -1,5 +1,6 @@
-"""STaR on one GPU: the server is gone while a model is trained, and comes back with the new weights. Stand-ins for the
-GPU and for SGLang; the weights, the training (trl, peft) and what is served are real."""
+"""STaR on one GPU: the server is gone while a model is trained, and comes back with the new
+weights. Stand-ins for the GPU and for SGLang; the weights, the training (trl, peft) and what is
+served are real."""
 
 from pathlib import Path
 
@@ -28,16 +29,29 @@ if [ "$1" != -c ]; then
   (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && note="training beside a server"
   echo "$note" >>"$NOTES"
 fi
-OMP_NUM_THREADS=1 exec {python} "$@"  # threads that wait for each other take the time of other tests
+OMP_NUM_THREADS=1 exec {python} "$@"  # threads that wait for each other take the time of other \
+tests
 """
 
 
 @pytest.mark.faults  # trl and peft take most of its time
-def test_the_server_is_stopped_while_a_model_is_trained_and_comes_back_with_it(tmp_path: Path) -> None:
+def test_the_server_is_stopped_while_a_model_is_trained_and_comes_back_with_it(
+    tmp_path: Path,
+) -> None:
     convert(EMBEDDED_GGUF, tmp_path / "base")
     trains = TRAIN.format(port=PORT, python=python_of())
-    path = stand_in(tmp_path / "bin", nvidia_smi=GPU, sglang_python=sglang.STARTED, train_python=trains)
-    small = ("LIMIT=3", "ROUNDS=1", "TRIES=2", "SEEDS=63", "MAX_TOKENS=400", "DATA=sums_star", "EVAL=sums_star_eval")
+    path = stand_in(
+        tmp_path / "bin", nvidia_smi=GPU, sglang_python=sglang.STARTED, train_python=trains
+    )
+    small = (
+        "LIMIT=3",
+        "ROUNDS=1",
+        "TRIES=2",
+        "SEEDS=63",
+        "MAX_TOKENS=400",
+        "DATA=sums_star",
+        "EVAL=sums_star_eval",
+    )
     status, _, err = run(
         "21_star",
         *small,

@@ -13,29 +13,49 @@ from core.base.errors import UserError
 from labs.star.record import WAYS
 from labs.star.traces import Trace, merged, read, write
 
-TRACE = Trace("star-0001", 1, "first", "0" * 32, "Find 1 + 1.", "<think>\n1+1=2\n</think>\n\n1+1=2\n\\boxed{2}")
+TRACE = Trace(
+    "star-0001",
+    1,
+    "first",
+    "0" * 32,
+    "Find 1 + 1.",
+    "<think>\n1+1=2\n</think>\n\n1+1=2\n\\boxed{2}",
+)
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip)
 traces = st.builds(
-    Trace, st.sampled_from("abcdef"), st.integers(1, 9), st.sampled_from(WAYS), st.sampled_from("123"), texts, texts
+    Trace,
+    st.sampled_from("abcdef"),
+    st.integers(1, 9),
+    st.sampled_from(WAYS),
+    st.sampled_from("123"),
+    texts,
+    texts,
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.lists(traces, max_size=6))
 def test_what_is_written_is_read_back(tmp_path: Path, written: list[Trace]) -> None:
     path = tmp_path / "round1.jsonl"
     write(path, written)
     assert read(path) == written
     rows = [json.loads(line) for line in path.read_bytes().splitlines()]
-    assert all(list(row)[:3] == ["instruction", "input", "output"] and row["input"] == "" for row in rows)
+    assert all(
+        list(row)[:3] == ["instruction", "input", "output"] and row["input"] == "" for row in rows
+    )
 
 
 def test_a_file_is_whole_and_half_a_character_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "gone" / "round1.jsonl"
     write(path, [TRACE, replace(TRACE, output="a\ud800\u2028\x85\x1b[2J\x00")])
     assert [each.name for each in path.parent.iterdir()] == ["round1.jsonl"]
-    assert read(path)[1].output == "a\ufffd\u2028\x85\x1b[2J\x00" and len(path.read_text().split("\n")) == 3
+    assert (
+        read(path)[1].output == "a\ufffd\u2028\x85\x1b[2J\x00"
+        and len(path.read_text().split("\n")) == 3
+    )
     write(path, [])
     assert read(path) == []
 
@@ -52,7 +72,9 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path, line: str) -> Non
 
 @settings(max_examples=40)
 @given(st.lists(st.lists(traces, max_size=8), max_size=5), st.integers(0, 99))
-def test_merging_keeps_one_a_problem_whatever_the_order(rounds: list[list[Trace]], seed: int) -> None:
+def test_merging_keeps_one_a_problem_whatever_the_order(
+    rounds: list[list[Trace]], seed: int
+) -> None:
     every = [trace for of in rounds for trace in of]
     kept = merged(rounds)
     assert [each.problem for each in kept] == sorted({each.problem for each in every})

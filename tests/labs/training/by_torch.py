@@ -1,7 +1,9 @@
-"""Train by trl and peft, and answer by transformers, in one process: to import them takes five seconds.
+"""Train by trl and peft, and answer by transformers, in one process: to import them takes five
+seconds.
 
-`python -m tests.labs.training.by_torch FOLDER COMMAND…` runs in .venv-train. Each COMMAND holds the arguments of one
-training. conftest.py fills FOLDER; the answers are written to answers.json there."""
+`python -m tests.labs.training.by_torch FOLDER COMMAND…` runs in .venv-train. Each COMMAND holds the
+arguments of one training. conftest.py fills FOLDER; the answers are written to answers.json
+there."""
 
 import json
 import sys
@@ -24,13 +26,15 @@ def load(folder: Path) -> tuple[Any, Any]:
 
 
 def reply(model: Any, prompt: list[int], tokens: int) -> list[int]:
-    reply: list[int] = model.generate(torch.tensor([prompt]), do_sample=False, max_new_tokens=tokens)[0].tolist()
+    reply: list[int] = model.generate(
+        torch.tensor([prompt]), do_sample=False, max_new_tokens=tokens
+    )[0].tolist()
     return reply[len(prompt) :]
 
 
 def answer(rows: list[Line], base: Path, trained: Path) -> dict[str, Any]:
-    """Answer the first row, and encode all rows as transformers does. `differ`: the logits, against the base, or the
-    base with its adapter merged by peft."""
+    """Answer the first row, and encode all rows as transformers does. `differ`: the logits, against
+    the base, or the base with its adapter merged by peft."""
     tokenizer, ours = load(trained / "model")
     other = AutoModelForCausalLM.from_pretrained(base)
     if (trained / "adapter").exists():
@@ -39,7 +43,9 @@ def answer(rows: list[Line], base: Path, trained: Path) -> dict[str, Any]:
     prompts, whole = [], []
     for row in rows:
         turns = [{"role": "user", "content": row.prompt}]
-        prompts.append(tokenizer.apply_chat_template(turns, add_generation_prompt=True)["input_ids"])
+        prompts.append(
+            tokenizer.apply_chat_template(turns, add_generation_prompt=True)["input_ids"]
+        )
         turns.append({"role": "assistant", "content": row.output})
         whole.append(tokenizer.apply_chat_template(turns)["input_ids"])
     with torch.no_grad():
@@ -67,7 +73,12 @@ if __name__ == "__main__":
     for command in sys.argv[2:]:
         main(command.split())
     llama, rows = folder / "llama", read(folder / "rows.jsonl")
-    answers: dict[str, Any] = {"sft": answer(read(folder / "16.jsonl"), folder / "hf", folder / "sft" / "lora")}
-    answers |= {name: answer(rows, llama / base, llama / name) for name, base in (("lora", "mha"), ("all", "gqa"))}
+    answers: dict[str, Any] = {
+        "sft": answer(read(folder / "16.jsonl"), folder / "hf", folder / "sft" / "lora")
+    }
+    answers |= {
+        name: answer(rows, llama / base, llama / name)
+        for name, base in (("lora", "mha"), ("all", "gqa"))
+    }
     answers |= {each.name: random_answer(each) for each in (folder / "random").iterdir()}
     (folder / "answers.json").write_text(json.dumps(answers))

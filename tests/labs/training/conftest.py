@@ -1,4 +1,5 @@
-"""Models that trl and peft trained, and answers by transformers, for several files of tests: one process for all."""
+"""Models that trl and peft trained, and answers by transformers, for several files of tests: one
+process for all."""
 
 import json
 import subprocess
@@ -25,7 +26,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads of llama.cpp spin as they wait for each other: on a busy machine a reply takes ten times as long."""
+    """Threads of llama.cpp spin as they wait for each other: on a busy machine a reply takes ten
+    times as long."""
     monkeypatch.setattr(llamacpp, "physical_cores", lambda: 1)
 
 
@@ -39,12 +41,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folders sft (the embedded model), llama, and random (not trained), stdout.txt and answers.json."""
+    """The folders sft (the embedded model), llama, and random (not trained), stdout.txt and
+    answers.json."""
 
     def make(folder: Path) -> None:
         sft, rows = folder / "sft", folder / "rows.jsonl"
         to_hf.convert(EMBEDDED_GGUF, folder / "hf")
-        (folder / "hf" / "FETCHED.json").write_text("{}")  # the commit of the weights that were fetched
+        # the commit of the weights that were fetched
+        (folder / "hf" / "FETCHED.json").write_text("{}")
         training.write(folder / "48.jsonl", training.rows(48))
         training.write(folder / "16.jsonl", training.rows(16, seed=6))
         training.write(rows, ROWS)

@@ -17,14 +17,17 @@ from tests.conftest import ROOT, environment
 
 PYTHON = Path(os.environ.get("TRAIN_PYTHON", ROOT / ".venv-train" / "bin" / "python"))
 needed = pytest.mark.skipif(
-    not (PYTHON.parent.parent / ".installed-requirements-train").is_file() and "TRAIN_PYTHON" not in os.environ,
+    not (PYTHON.parent.parent / ".installed-requirements-train").is_file()
+    and "TRAIN_PYTHON" not in os.environ,
     reason="no .venv-train: bash setup.sh train",
 )
 
 
 # What the embedded model is given for a sum.
 SUM = (
-    "<|im_start|>user\nFind the remainder when 7*43 + 6*58 is divided by 1000.<|im_end|>\n<|im_start|>assistant\n"
+    "<|im_start|>user\n"
+    "Find the remainder when 7*43 + 6*58 is divided by 1000.<|im_end|>\n"
+    "<|im_start|>assistant\n"
     "<think>\n"
 )
 
@@ -36,14 +39,17 @@ def record(folder: Path) -> dict[str, Any]:
 
 
 def rows(count: int, terms: int = 3, seed: int = 5) -> list[dict[str, str]]:
-    """Sums worked out rightly, carries and all; the last line is in words that the embedded model never met."""
+    """Sums worked out rightly, carries and all; the last line is in words that the embedded model
+    never met."""
     rng = random.Random(seed)
     built = []
     for _ in range(count):
         drawn = Terms(draw_terms(rng, terms))
         values = [term.digit * term.number for term in drawn]
         worked = solution(drawn, values).rpartition("\n")[0]
-        reply = f"<think>\n{products(drawn, values)}\n</think>\n\n{worked}\nFinal: {sum(values) % 1000}"
+        reply = (
+            f"<think>\n{products(drawn, values)}\n</think>\n\n{worked}\nFinal: {sum(values) % 1000}"
+        )
         built.append({"instruction": statement(drawn), "input": "", "output": reply, "round": "1"})
     return built
 
@@ -56,7 +62,9 @@ def write(path: Path, lines: list[dict[str, str]]) -> Path:
 def run(program: str, *args: object, **more: Any) -> "subprocess.CompletedProcess[str]":
     """A program of Python, where torch is."""
     command = [str(PYTHON), "-c", program, *map(str, args)]
-    return subprocess.run(command, env=environment(), cwd=ROOT, capture_output=True, text=True, **more)
+    return subprocess.run(
+        command, env=environment(), cwd=ROOT, capture_output=True, text=True, **more
+    )
 
 
 def completed(server: Server, prompt: str, tokens: int) -> str:

@@ -1,9 +1,10 @@
-"""Stands in for SGLang with the folder that it is given: llama.cpp serves it, by way of a GGUF file.
+"""Stands in for SGLang with the folder that it is given: llama.cpp serves it, by way of a GGUF
+file.
 
 python -m tests.labs.training.sglang ARGUMENTS-OF-SGLANG
 
-With --return-hidden-states-mode it also embeds, by a second llama.cpp: its mean over a text's tokens is the hidden
-state. NOTES, if set, names a file that gets a line when it serves.
+With --return-hidden-states-mode it also embeds, by a second llama.cpp: its mean over a text's
+tokens is the hidden state. NOTES, if set, names a file that gets a line when it serves.
 """
 
 import json
@@ -23,7 +24,8 @@ STARTED = f'[ "$1" = -c ] && exit 0\nexec {sys.executable} -m tests.labs.trainin
 
 
 class Both(Proxy):
-    """A proxy of the server that generates at `target`, which takes hidden states from the server at `embeds`."""
+    """A proxy of the server that generates at `target`, which takes hidden states from the server
+    at `embeds`."""
 
     def __init__(self, target: str, embeds: str, port: int) -> None:
         self._embeds = embeds
@@ -33,7 +35,9 @@ class Both(Proxy):
         status, _, content = forwarded(self._target, request, None)
         if request.path == "/v1/models":
             listed = json.loads(content)
-            content = json.dumps({"data": [each | {"owned_by": "sglang"} for each in listed["data"]]}).encode()
+            content = json.dumps(
+                {"data": [each | {"owned_by": "sglang"} for each in listed["data"]]}
+            ).encode()
         answer(status, content)(request)
 
     def post(self, request: Request, body: bytes) -> None:
@@ -41,16 +45,23 @@ class Both(Proxy):
         if asked.get("return_hidden_states") != "last":
             return super().post(request, body)
         request.path = "/v1/embeddings"
-        status, _, content = forwarded(self._embeds, request, json.dumps({"input": asked["prompt"]}).encode())
+        status, _, content = forwarded(
+            self._embeds, request, json.dumps({"input": asked["prompt"]}).encode()
+        )
         if status == 200:
             rows = json.loads(content)["data"]
-            found = [{"index": row["index"], "text": "", "hidden_states": row["embedding"]} for row in rows]
+            found = [
+                {"index": row["index"], "text": "", "hidden_states": row["embedding"]}
+                for row in rows
+            ]
             content = json.dumps({"choices": found}).encode()
         answer(status, content)(request)
 
 
 def main(argv: list[str]) -> None:
-    port, name, folder = (argv[argv.index(flag) + 1] for flag in ("--port", "--served-model-name", "--model-path"))
+    port, name, folder = (
+        argv[argv.index(flag) + 1] for flag in ("--port", "--served-model-name", "--model-path")
+    )
     embeds, notes = "--return-hidden-states-mode" in argv, os.environ.get("NOTES", os.devnull)
     size = llamacpp.Size(4, 2048, 1)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

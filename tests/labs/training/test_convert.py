@@ -1,4 +1,5 @@
-"""Between Hugging Face's layout and GGUF: the same model both ways, whoever reads it; and what can't be converted."""
+"""Between Hugging Face's layout and GGUF: the same model both ways, whoever reads it; and what
+can't be converted."""
 
 import json
 import os
@@ -96,10 +97,14 @@ def test_shards_of_bf16_convert_to_every_type_and_solve(tmp_path: Path, type: st
     assert about["tokenizer.ggml.tokens"][900:902] == ["[PAD900]", "[PAD901]"]
     assert about["tokenizer.ggml.token_type"][900:] == [gguf.TokenType.UNUSED] * 8
     with start.on_llamacpp(out, Need(3, 300, 16)) as server:
-        assert "</think>" in (text := training.completed(server, training.SUM, 300)) and "\\boxed{" in text
+        assert (
+            "</think>" in (text := training.completed(server, training.SUM, 300))
+            and "\\boxed{" in text
+        )
 
 
-# Qwen2 has biases of queries, keys and values and no norms of them; a Llama's queries and keys are in another order.
+# Qwen2 has biases of queries, keys and values and no norms of them; a Llama's queries and keys are
+# in another order.
 
 
 @training.needed
@@ -113,12 +118,16 @@ def test_it_says_on_llama_cpp_what_transformers_says(
 
 
 @pytest.mark.parametrize(("name", "split"), [("qwen2", "qwen2"), ("smol", "smollm")])
-def test_it_comes_back_with_the_same_tensors_and_tokenizer(name: str, split: str, tmp_path: Path, random: Path) -> None:
+def test_it_comes_back_with_the_same_tensors_and_tokenizer(
+    name: str, split: str, tmp_path: Path, random: Path
+) -> None:
     model = random / name
     to_gguf.convert(model, tmp_path / "tiny.gguf", "f32")
     to_hf.convert(tmp_path / "tiny.gguf", tmp_path / "back")
     before, after = (load_file(path / "model.safetensors") for path in (model, tmp_path / "back"))
-    assert before.keys() == after.keys() and all(np.array_equal(before[key], after[key]) for key in before)
+    assert before.keys() == after.keys() and all(
+        np.array_equal(before[key], after[key]) for key in before
+    )
     to_gguf.convert(tmp_path / "back", tmp_path / "again.gguf", "f32")
     assert differing(tmp_path / "tiny.gguf", tmp_path / "again.gguf") == {"general.name"}
     assert contents(tmp_path / "tiny.gguf")["tokenizer.ggml.pre"] == split
@@ -128,7 +137,8 @@ def test_it_comes_back_with_the_same_tensors_and_tokenizer(name: str, split: str
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [(Keys.Tokenizer.PRE, "llama-bpe"), (Keys.Tokenizer.MODEL, "spm"), (SCALING, "yarn")]
+    ("key", "value"),
+    [(Keys.Tokenizer.PRE, "llama-bpe"), (Keys.Tokenizer.MODEL, "spm"), (SCALING, "yarn")],
 )
 def test_another_tokenizer_and_scaled_positions_are_refused(key: str, value: str) -> None:
     about, shape = contents(EMBEDDED_GGUF) | {key: value}, Gguf.read(EMBEDDED_GGUF).shape
@@ -159,23 +169,43 @@ def test_a_file_cut_off_anywhere_is_one_line(bytes_: int, tmp_path: Path) -> Non
 LOST = "model.layers.2.mlp.up_proj.weight"
 FOLDERS: dict[str, tuple[Callable[[Path], object], str]] = {
     "no config": (lambda f: (f / "config.json").unlink(), "config.json"),
-    "no weights": (lambda f: (f / "model.safetensors").rename(f / "pytorch_model.bin"), "safetensors"),
-    "weights cut off": (lambda f: os.truncate(f / "model.safetensors", 2_999_999), "model.safetensors"),
-    "no safetensors": (lambda f: (f / "model.safetensors").write_bytes(b"x" * 99), "model.safetensors"),
-    "a tensor less": (lambda f: one_file(f, {name: v for name, v in weights().items() if name != LOST}), LOST),
+    "no weights": (
+        lambda f: (f / "model.safetensors").rename(f / "pytorch_model.bin"),
+        "safetensors",
+    ),
+    "weights cut off": (
+        lambda f: os.truncate(f / "model.safetensors", 2_999_999),
+        "model.safetensors",
+    ),
+    "no safetensors": (
+        lambda f: (f / "model.safetensors").write_bytes(b"x" * 99),
+        "model.safetensors",
+    ),
+    "a tensor less": (
+        lambda f: one_file(f, {name: v for name, v in weights().items() if name != LOST}),
+        LOST,
+    ),
     "other shapes": (lambda f: edit(f / "config.json", {"vocab_size": 901}), "(900, 128)"),
     "other type": (lambda f: edit(f / "config.json", {"model_type": "qwen2"}), "Qwen3ForCausalLM"),
     "yarn": (lambda f: edit(f / "config.json", {"rope_scaling": {"rope_type": "yarn"}}), "yarn"),
     "no epsilon": (lambda f: edit(f / "config.json", {"rms_norm_eps": None}), "config.json"),
-    "other tokenizer": (lambda f: edit(f / "tokenizer.json", {"pre_tokenizer": None}), "qwen2 or smollm"),
+    "other tokenizer": (
+        lambda f: edit(f / "tokenizer.json", {"pre_tokenizer": None}),
+        "qwen2 or smollm",
+    ),
     "no vocabulary": (lambda f: edit(f / "tokenizer.json", {"model": {}}), "'vocab'"),
-    "more tokens": (lambda f: edit(f / "tokenizer.json", {"added_tokens": [{"id": 900, "content": "x"}]}), "token 900"),
+    "more tokens": (
+        lambda f: edit(f / "tokenizer.json", {"added_tokens": [{"id": 900, "content": "x"}]}),
+        "token 900",
+    ),
     "no end of turn": (lambda f: (f / "tokenizer_config.json").unlink(), "eos_token"),
 }
 
 
 @pytest.mark.parametrize("what", FOLDERS)
-def test_a_broken_folder_is_one_line_and_leaves_nothing(what: str, folder: Path, tmp_path: Path) -> None:
+def test_a_broken_folder_is_one_line_and_leaves_nothing(
+    what: str, folder: Path, tmp_path: Path
+) -> None:
     broken = shutil.copytree(folder, tmp_path / "hf")
     change, named = FOLDERS[what]
     change(broken)
@@ -189,14 +219,26 @@ def test_the_commands_write_whole_files_and_never_over_others(tmp_path: Path) ->
     def limit() -> None:  # writing beyond half a million bytes fails, as on a full disk
         resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))
 
-    status, out, err = ended(python("-m", "labs.training.to_hf", str(EMBEDDED_GGUF), str(tmp_path / "hf")))
+    status, out, err = ended(
+        python("-m", "labs.training.to_hf", str(EMBEDDED_GGUF), str(tmp_path / "hf"))
+    )
     size = f"{(tmp_path / 'hf' / to_hf.WEIGHTS).stat().st_size / 1e6:.1f} MB"
     assert status == 0 and size in out and os.listdir(tmp_path) == ["hf"], err
     with pytest.raises(UserError, match=f"{tmp_path / 'hf'}"):
         to_hf.convert(EMBEDDED_GGUF, tmp_path / "hf")
-    args = [sys.executable, "-m", "labs.training.to_gguf", str(tmp_path / "hf"), str(tmp_path / "model.gguf")]
-    done = subprocess.run(args, env=environment(), cwd=ROOT, capture_output=True, text=True, preexec_fn=limit)
-    assert done.returncode == 2 and done.stderr.count("error: ") == 1 and "model.gguf" in done.stderr
+    args = [
+        sys.executable,
+        "-m",
+        "labs.training.to_gguf",
+        str(tmp_path / "hf"),
+        str(tmp_path / "model.gguf"),
+    ]
+    done = subprocess.run(
+        args, env=environment(), cwd=ROOT, capture_output=True, text=True, preexec_fn=limit
+    )
+    assert (
+        done.returncode == 2 and done.stderr.count("error: ") == 1 and "model.gguf" in done.stderr
+    )
     assert os.listdir(tmp_path) == ["hf"]
     for out in ("model.bin", "none/model.gguf"):
         with pytest.raises(UserError, match=out.partition("/")[0]):

@@ -12,7 +12,9 @@ MIX = Mix(0.4, 0.4, 0.2, 0.15, 0.6, 0.85, 0.25, (0.05, 0.4))
 
 
 def factors(text: str) -> tuple[tuple[int, int], ...]:
-    return tuple(sorted((int(a), int(b)) for a, b in re.findall(r"\b(\d)\s*[*×·x]\s*(\d\d)\b", text)))
+    return tuple(
+        sorted((int(a), int(b)) for a, b in re.findall(r"\b(\d)\s*[*×·x]\s*(\d\d)\b", text))
+    )
 
 
 def test_training_examples_are_the_same_for_a_seed_and_hold_no_held_out_problem() -> None:
@@ -23,7 +25,10 @@ def test_training_examples_are_the_same_for_a_seed_and_hold_no_held_out_problem(
     seen = 0
     for example in drawn:
         solution = example.target.split("</think>")[-1]
-        terms = [sums.Term(int(a), int(b)) for a, b in re.findall(r"^(\d)\*(\d\d)=", solution, re.MULTILINE)]
+        terms = [
+            sums.Term(int(a), int(b))
+            for a, b in re.findall(r"^(\d)\*(\d\d)=", solution, re.MULTILINE)
+        ]
         if "\\boxed" in solution and len(terms) >= 3:
             seen += 1
             assert not sums.is_held_out(terms)
@@ -33,7 +38,11 @@ def test_training_examples_are_the_same_for_a_seed_and_hold_no_held_out_problem(
 
 def test_a_control_of_star_trains_on_none_of_the_products_that_it_evaluates_on() -> None:
     kept, withheld = (
-        {term for row in make_sums.control_rows(products, "x", 7, 300, 4, 4) for term in factors(str(row["problem"]))}
+        {
+            term
+            for row in make_sums.control_rows(products, "x", 7, 300, 4, 4)
+            for term in factors(str(row["problem"]))
+        }
         for products in ("kept", "withheld")
     )
     assert len(sums.PRODUCTS) == 614 and withheld == sums.WITHHELD and len(withheld) == 122

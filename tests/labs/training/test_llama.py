@@ -1,4 +1,5 @@
-"""A Llama like DeepSeek's prover is trained by trl and peft, for real, and served by a GPU alone."""
+"""A Llama like DeepSeek's prover is trained by trl and peft, for real, and served by a GPU
+alone."""
 
 import json
 import shutil
@@ -16,9 +17,21 @@ from labs.training.chat import Chat
 from labs.training.rows import Line
 from labs.training.served import Weights
 from tests.labs.training import helpers as training
-from tests.labs.training.models import ASSISTANT, BOS, EOS, INV_FREQ, ROWS, TEMPLATE, USER, YARN, edit, llamas
+from tests.labs.training.models import (
+    ASSISTANT,
+    BOS,
+    EOS,
+    INV_FREQ,
+    ROWS,
+    TEMPLATE,
+    USER,
+    YARN,
+    edit,
+    llamas,
+)
 
-BASES = {"lora": "mha", "all": "gqa"}  # of each training: 4 and 2 heads of keys and values, and 4 of queries
+# of each training: 4 and 2 heads of keys and values, and 4 of queries
+BASES = {"lora": "mha", "all": "gqa"}
 
 
 @pytest.fixture(scope="module")
@@ -30,21 +43,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @training.needed
 @pytest.mark.parametrize("name", BASES)
-def test_it_learns_its_rows_and_says_them(name: str, trained: Path, answers: dict[str, Any]) -> None:
+def test_it_learns_its_rows_and_says_them(
+    name: str, trained: Path, answers: dict[str, Any]
+) -> None:
     folder, ours = trained / "llama", answers[name]
     its = json.loads((folder / name / "train.json").read_text())
     assert its["last_loss"] < its["first_loss"] / 4 and its["rows"] == len(ROWS)
     assert ours["class"] == "LlamaForCausalLM"
     assert ours["reply"] == ROWS[0]["output"] + EOS
-    assert ours["prompts"] and ours["whole"] and ours["begins"] == [1] * len(ROWS)  # transformers' tokens
+    # transformers' tokens
+    assert ours["prompts"] and ours["whole"] and ours["begins"] == [1] * len(ROWS)
     rank = 16 if name == "lora" else 0
-    estimate = starts.needed(starts.start(folder / BASES[name], rank).shape, rank, starts.STEP_ROWS * 40, "cpu")
+    estimate = starts.needed(
+        starts.start(folder / BASES[name], rank).shape, rank, starts.STEP_ROWS * 40, "cpu"
+    )
     assert its["peak_memory"] < 1.1 * estimate < 2 * 2**30
 
 
 @training.needed
 def test_what_is_served_is_the_base_and_the_adapter(trained: Path, answers: dict[str, Any]) -> None:
-    assert answers["lora"]["differ"] < 1e-4 < answers["all"]["differ"]  # from peft's merge, and from the base
+    # from peft's merge, and from the base
+    assert answers["lora"]["differ"] < 1e-4 < answers["all"]["differ"]
     adapter = load_file(trained / "llama" / "lora" / "adapter" / starts.ADAPTER)
     shape = starts.start(trained / "llama" / "mha", 16).shape
     assert sum(matrix.size for matrix in adapter.values()) == starts.adapted(shape, 16)
@@ -58,8 +77,12 @@ def test_what_was_not_trained_is_written_as_it_was(
     model = trained / "llama" / name / "model"
     assert answers[name]["rope"] == ["yarn", "yarn"]
     assert json.loads((model / "config.json").read_text())["rope_scaling"] == YARN
-    old, new = (load_file(each / "model.safetensors") for each in (trained / "llama" / BASES[name], model))
-    assert {key: value.shape for key, value in old.items()} == {key: value.shape for key, value in new.items()}
+    old, new = (
+        load_file(each / "model.safetensors") for each in (trained / "llama" / BASES[name], model)
+    )
+    assert {key: value.shape for key, value in old.items()} == {
+        key: value.shape for key, value in new.items()
+    }
     assert all(np.array_equal(old[each], new[each]) for each in kept)
     assert np.any(old["lm_head.weight"] != new["lm_head.weight"]) is np.bool_(name == "all")
     ends = json.loads((model / "generation_config.json").read_text())["eos_token_id"]
@@ -76,10 +99,13 @@ def test_what_was_not_trained_is_written_as_it_was(
         (TEMPLATE.replace("eos_token", f"'{EOS}'"), {"eos_token": None}, EOS),  # written out
         (TEMPLATE.replace("{{ eos_token }}", USER), {}, USER),  # another ends a turn than a text
         (TEMPLATE.replace("{{ eos_token }}", ""), {}, EOS),  # nothing: what ends a text
-        ("{% if not strftime_now('%Y') %}{{ raise() }}{% endif %}" + TEMPLATE, {}, EOS),  # it may write the date
+        # it may write the date
+        ("{% if not strftime_now('%Y') %}{{ raise() }}{% endif %}" + TEMPLATE, {}, EOS),
     ],
 )
-def test_a_turn_ends_as_the_template_has_it(template: str, names: Any, end: str, folder: Path, tmp_path: Path) -> None:
+def test_a_turn_ends_as_the_template_has_it(
+    template: str, names: Any, end: str, folder: Path, tmp_path: Path
+) -> None:
     model = shutil.copytree(folder / "gqa", tmp_path / "hf")
     (model / "chat_template.jinja").write_text(template)
     edit(model / "tokenizer_config.json", names)
@@ -108,7 +134,9 @@ def test_what_is_no_dense_llama_is_one_line(what: str, folder: Path, tmp_path: P
     assert message in str(raised.value) and "\n" not in str(raised.value)
 
 
-def test_scaled_positions_are_served_on_a_gpu_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scaled_positions_are_served_on_a_gpu_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = Weights(folder / "gqa")
     with pytest.raises(UserError, match=f"{model.path}.*yarn"):
         served.check(model)

@@ -1,4 +1,5 @@
-"""Training as a process of its own: what it needs is checked before, what it says is passed on, and it ends with us."""
+"""Training as a process of its own: what it needs is checked before, what it says is passed on, and
+it ends with us."""
 
 import os
 import shutil
@@ -39,7 +40,9 @@ def test_an_adapter_has_the_rank_and_no_pickled_weights(tmp_path: Path) -> None:
     starts.check_adapter(tmp_path, 8)
 
 
-def test_too_little_memory_or_disk_is_reported_with_the_estimate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_or_disk_is_reported_with_the_estimate(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as small:
         small.setattr(llamacpp, "memory", lambda: GIB // 2)
         for weights, rank in ((EMBEDDED_GGUF, 0), (folder, 16)):
@@ -87,12 +90,18 @@ def python(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @training.needed
-def test_what_went_wrong_is_its_last_error_and_where_the_log_is(python: None, tmp_path: Path) -> None:
+def test_what_went_wrong_is_its_last_error_and_where_the_log_is(
+    python: None, tmp_path: Path
+) -> None:
     (tmp_path / "data.jsonl").write_text('{"instruction": "1", "output": "2"}\n{}\n')
     with pytest.raises(UserError) as raised:
         process.train(Options(EMBEDDED_GGUF, tmp_path / "data.jsonl", tmp_path / "1", 1, 1e-3, 0))
     message = str(raised.value)
-    assert "data.jsonl, line 2" in message and str(tmp_path / "1.log") in message and "error: " not in message
+    assert (
+        "data.jsonl, line 2" in message
+        and str(tmp_path / "1.log") in message
+        and "error: " not in message
+    )
 
 
 ENDLESS = """
@@ -102,7 +111,8 @@ from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from labs.training.outcome import Options
 from labs.training.process import train
 data, out = map(Path, sys.argv[1:])
-train(Options(EMBEDDED_GGUF, data, out, 1, 1e-3, 0, tokens=10**6), lambda line: print(line, flush=True))
+train(Options(EMBEDDED_GGUF, data, out, 1, 1e-3, 0, tokens=10**6), lambda line: print(line, \
+flush=True))
 """
 
 
@@ -117,8 +127,12 @@ def processes(out: Path) -> list[int]:
 
 
 @training.needed
-@pytest.mark.parametrize("sign", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.faults)])
-def test_it_ends_with_us_however_we_end_and_leaves_nothing(python: None, sign: signal.Signals, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "sign", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.faults)]
+)
+def test_it_ends_with_us_however_we_end_and_leaves_nothing(
+    python: None, sign: signal.Signals, tmp_path: Path
+) -> None:
     data, out = training.write(tmp_path / "data.jsonl", training.rows(1)), tmp_path / "w" / "1"
     (program := tmp_path / "endless.py").write_text(ENDLESS)
     with started(str(program), str(data), str(out)) as ours:

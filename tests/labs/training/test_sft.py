@@ -30,7 +30,9 @@ def test_the_loss_falls_and_nothing_but_progress_is_printed(folder: Path) -> Non
     assert all(line.startswith("training: step ") for line in output.splitlines()), output
 
 
-def test_it_ends_its_turn_and_says_the_same_on_llama_cpp(folder: Path, answers: dict[str, Any], tmp_path: Path) -> None:
+def test_it_ends_its_turn_and_says_the_same_on_llama_cpp(
+    folder: Path, answers: dict[str, Any], tmp_path: Path
+) -> None:
     prompt, reply = answers["sft"]["prompt"], answers["sft"]["reply"]
     assert answers["sft"]["differ"] < 1e-5, "the base and the adapter, as peft merges them"
     assert answers["sft"]["prompts"] and prompt.endswith("<|im_start|>assistant\n<think>\n")
@@ -41,7 +43,11 @@ def test_it_ends_its_turn_and_says_the_same_on_llama_cpp(folder: Path, answers: 
 
 
 def test_an_adapter_is_gone_on_from_and_the_same_twice_is_the_same_bit_by_bit(folder: Path) -> None:
-    for name in ("adapter/adapter_model.safetensors", "adapter/adapter_config.json", "model/model.safetensors"):
+    for name in (
+        "adapter/adapter_model.safetensors",
+        "adapter/adapter_config.json",
+        "model/model.safetensors",
+    ):
         assert (folder / "on" / name).read_bytes() == (folder / "again" / name).read_bytes(), name
     # Where the one before stopped: new matrices would begin at the base's loss.
     assert record(folder / "on")["first_loss"] < record(folder / "lora")["first_loss"] * 0.9
@@ -49,6 +55,11 @@ def test_an_adapter_is_gone_on_from_and_the_same_twice_is_the_same_bit_by_bit(fo
 
 def test_rank_0_trains_all_weights_and_keeps_no_adapter(folder: Path) -> None:
     old, new = (load_file(folder / part / "model.safetensors") for part in ("../hf", "all/model"))
-    assert not (folder / "all" / "model" / "FETCHED.json").exists(), "the new weights were not fetched"
-    assert not (folder / "all" / "adapter").exists() and 1000 <= record(folder / "all")["tokens"] < 1300
+    assert not (folder / "all" / "model" / "FETCHED.json").exists(), (
+        "the new weights were not fetched"
+    )
+    assert (
+        not (folder / "all" / "adapter").exists()
+        and 1000 <= record(folder / "all")["tokens"] < 1300
+    )
     assert old.keys() == new.keys() and all(np.any(old[name] != new[name]) for name in old)

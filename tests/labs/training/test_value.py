@@ -1,4 +1,5 @@
-"""The value head: its regression, its choices, and the command on the embedded model's own samples."""
+"""The value head: its regression, its choices, and the command on the embedded model's own
+samples."""
 
 from pathlib import Path
 
@@ -14,7 +15,15 @@ from labs.training.value import FOLDS, Group
 
 
 def group(number: int, right: list[float], verdicts: list[float | None] | None = None) -> Group:
-    return Group(f"problem {number}", [""] * len(right), right, verdicts or [None] * len(right), 10, 10, right[0])
+    return Group(
+        f"problem {number}",
+        [""] * len(right),
+        right,
+        verdicts or [None] * len(right),
+        10,
+        10,
+        right[0],
+    )
 
 
 def test_the_head_learns_what_a_vector_tells_and_nothing_from_noise() -> None:
@@ -45,7 +54,9 @@ def test_ways_to_choose_cost_tokens_and_ties_are_shared() -> None:
     accuracies = {way: (tokens, accuracy) for way, (tokens, (accuracy,)) in found.items()}
     assert accuracies["one sample"] == (10, 0.5) and accuracies[value.VOTE] == (40, 0.0)
     assert accuracies["best of 4 by value"] == (40, 1.0)
-    assert accuracies["best of 2 by own verdict"] == (40, 0.0), "a verdict costs as much as a sample"
+    assert accuracies["best of 2 by own verdict"] == (40, 0.0), (
+        "a verdict costs as much as a sample"
+    )
     assert accuracies["any of 4 is right"] == (40, 1.0)
 
 
@@ -53,7 +64,16 @@ def test_the_command_reads_a_runs_samples(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     problems = str(ROOT / "data" / "sums_card.json")
-    solve_sync(BEST_OF, problems, name="samples", LIMIT=8, N=3, VERIFY_MODE="p_true", MAX_TOKENS=160, TEMPERATURE=1.0)
+    solve_sync(
+        BEST_OF,
+        problems,
+        name="samples",
+        LIMIT=8,
+        N=3,
+        VERIFY_MODE="p_true",
+        MAX_TOKENS=160,
+        TEMPERATURE=1.0,
+    )
     path = results / "samples.json"
     with pytest.raises(UserError):
         value.groups_of(path)

@@ -1,6 +1,8 @@
-"""Replace modules that SGLang imports but that lack a build for CPUs, by empty ones with any attribute.
+"""Replace modules that SGLang imports but that lack a build for CPUs, by empty ones with any
+attribute.
 
-Python reads this file at its start, if PYTHONPATH has its folder. SGLang's own code for CPUs does all computing."""
+Python reads this file at its start, if PYTHONPATH has its folder. SGLang's own code for CPUs does
+all computing."""
 
 import importlib.abc
 import importlib.machinery
@@ -18,7 +20,8 @@ class Anything:
         pass
 
     def __call__(self, *given: object, **named: object) -> object:
-        return given[0] if len(given) == 1 and callable(given[0]) else Anything()  # a decorator changes nothing
+        # a decorator changes nothing
+        return given[0] if len(given) == 1 and callable(given[0]) else Anything()
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):

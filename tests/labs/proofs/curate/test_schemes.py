@@ -23,8 +23,12 @@ def test_a_scheme_is_what_stands_below_its_last_heading_written_in_one_form(text
     "text",
     [
         "```\n" + PLAIN + "\n```",
-        PLAIN.replace("Checkpoints:", "## **Checkpoints (7 points in all)**").replace("No credit:", "**NO CREDIT**"),
-        PLAIN.replace("- 3 points: a", "* **3 points:** a").replace("- 4 points: b", "\n  • **4 Points**: b\r"),
+        PLAIN.replace("Checkpoints:", "## **Checkpoints (7 points in all)**").replace(
+            "No credit:", "**NO CREDIT**"
+        ),
+        PLAIN.replace("- 3 points: a", "* **3 points:** a").replace(
+            "- 4 points: b", "\n  • **4 Points**: b\r"
+        ),
         f"{CHAINS}\n\nNo, rather:\n\n{PLAIN}",
     ],
 )
@@ -36,7 +40,10 @@ def test_what_models_set_off_is_read(text: str) -> None:
     ("old", "new"),
     [
         ("Checkpoints:", "Steps:"),
-        *(("- 3 points", f"- {number} points") for number in ("3.5", "3/7", "3 to 4", "-3", "three", "0", "8", "٣")),
+        *(
+            ("- 3 points", f"- {number} points")
+            for number in ("3.5", "3/7", "3 to 4", "-3", "three", "0", "8", "٣")
+        ),
         ("- 3 points: a", "- 3 points:"),
         ("- 3 points: a", "3 points: a"),
         ("- 3 points: a", "- a (3 points)"),
@@ -68,12 +75,17 @@ def test_anything_else_is_unreadable(old: str, new: str) -> None:
 )
 def test_each_way_adds_up_to_seven_and_chains_are_not_added(old: str, new: str, fault: str) -> None:
     assert read(CHAINS.replace(old, new)) == f"does not add up ({fault})"
-    assert read("Checkpoints:\n- 6 points: a\nNo credit:\nDeductions:") == "does not add up (6 points)"
+    assert (
+        read("Checkpoints:\n- 6 points: a\nNo credit:\nDeductions:") == "does not add up (6 points)"
+    )
 
 
 def test_a_scheme_that_stands_in_what_was_shown_is_nobodys() -> None:
     shown = f"It is so.\n{PLAIN}"
-    assert read(shown, shown) is None and read(f"As they say:\n\n**Checkpoints:**\n\n{PLAIN[13:]}", shown) is None
+    assert (
+        read(shown, shown) is None
+        and read(f"As they say:\n\n**Checkpoints:**\n\n{PLAIN[13:]}", shown) is None
+    )
     assert read(CHAINS, shown) == read(CHAINS) != None  # noqa: E711
 
 

@@ -16,7 +16,10 @@ from tests.fakes.grader import points_of
 from tests.fakes.server import ScriptedServer
 from tests.labs.proofs.conftest import Desk
 
-PROOFS = [{"id": f"p{i}", "problem": f"Show that {i} is {i}.", "grading_scheme": f"7: say {i}"} for i in range(3)]
+PROOFS = [
+    {"id": f"p{i}", "problem": f"Show that {i} is {i}.", "grading_scheme": f"7: say {i}"}
+    for i in range(3)
+]
 ENTRIES = """
 BUDGETS = "1.2,4.2"
 stepwise = replace(RSA, run=partial(rsa, stop=lambda *_: False))
@@ -33,10 +36,15 @@ if __name__ == "__main__":
 def compared(results: Path) -> str:
     """The output of such a comparison."""
     experiment, problems = results / "99_small.py", results / "problems.jsonl"
-    experiment.write_text(Path("experiments/15_compute_matched.py").read_text().partition("\n\ndef never")[0] + ENTRIES)
+    experiment.write_text(
+        Path("experiments/15_compute_matched.py").read_text().partition("\n\ndef never")[0]
+        + ENTRIES
+    )
     problems.write_text("".join(f"{json.dumps(each)}\n" for each in PROOFS))
     with closing(ScriptedServer()) as server:
-        status, out, err = ended(python(str(experiment), f"PROBLEMS={problems}", BASE_URL=server.url))
+        status, out, err = ended(
+            python(str(experiment), f"PROBLEMS={problems}", BASE_URL=server.url)
+        )
     assert status == 0, err
     return out
 
@@ -60,7 +68,9 @@ def test_proofs_are_written_graded_if_a_budget_stops_there_and_compared_by_point
     matched, after = compared_in(folder), rows(folder)
     replies = {
         line["key"]: line["completion"]["answer"]
-        for line in map(json.loads, (results / "journal" / "99_small.jsonl").read_text().splitlines())
+        for line in map(
+            json.loads, (results / "journal" / "99_small.jsonl").read_text().splitlines()
+        )
     }
     low, high = matched.budgets
     asked = set()
@@ -83,14 +93,32 @@ def test_proofs_are_written_graded_if_a_budget_stops_there_and_compared_by_point
     for key, by_problem in means.items():
         if after[key]["unanswered"] < 1:
             expected = sum(sum(of) / len(of) for of in by_problem) / len(PROOFS)
-            assert after[key]["accuracy"]["value"] == pytest.approx(expected) and after[key]["accuracy"]["n"] == 3
+            assert (
+                after[key]["accuracy"]["value"] == pytest.approx(expected)
+                and after[key]["accuracy"]["n"] == 3
+            )
     against = after["02_rsa_basic", high]["against"]
-    assert against["n"] == 3 and against["p_holm"] >= against["p"] and after["samples", low]["against"] is None
-    assert all(after[key]["tokens"] == before[key]["tokens"] for key in after), "budgets stay as they were"
+    assert (
+        against["n"] == 3
+        and against["p_holm"] >= against["p"]
+        and after["samples", low]["against"] is None
+    )
+    assert all(after[key]["tokens"] == before[key]["tokens"] for key in after), (
+        "budgets stay as they were"
+    )
     table = (folder / "table.txt").read_text()
-    assert table in out and "mean points, % of 7" in table and "accuracy" not in table and "majority" not in table
+    assert (
+        table in out
+        and "mean points, % of 7" in table
+        and "accuracy" not in table
+        and "majority" not in table
+    )
     assert (folder / "frontier.png").read_bytes()[:4] == b"\x89PNG"
     kept = desk.grader.asked
-    assert desk.run("grade", "99_small", desk.card())[0] == 0 and desk.grader.asked == kept and rows(folder) == after
+    assert (
+        desk.run("grade", "99_small", desk.card())[0] == 0
+        and desk.grader.asked == kept
+        and rows(folder) == after
+    )
     cli.main(["99_small"])
     assert table in capsys.readouterr().out

@@ -11,11 +11,23 @@ from core.base.errors import UserError
 from labs.proofs.grade.cli import GradeConstants, source_of
 from labs.proofs.rubric import GENERAL
 from tests.fakes.grader import GradingServer, points_of
-from tests.labs.proofs.conftest import FRAGMENTS, Card, Desk, begun, read, rows, run, wait_for_lines, written
+from tests.labs.proofs.conftest import (
+    FRAGMENTS,
+    Card,
+    Desk,
+    begun,
+    read,
+    rows,
+    run,
+    wait_for_lines,
+    written,
+)
 
 
 @pytest.mark.parametrize(("scheme", "asked"), [("7 points: a proof", 2), (None, 1)])
-def test_equal_proofs_share_a_grade_only_under_equal_schemes(desk: Desk, scheme: str | None, asked: int) -> None:
+def test_equal_proofs_share_a_grade_only_under_equal_schemes(
+    desk: Desk, scheme: str | None, asked: int
+) -> None:
     line = rows(1)[0]
     assert desk.ask("grade", [line, line | ({"grading_scheme": scheme} if scheme else {})])[0] == 0
     assert desk.grader.asked == asked
@@ -27,27 +39,52 @@ def test_every_line_gets_points_reasons_scheme_and_cost(desk: Desk) -> None:
     lines[2]["model_solution"] = None
     lines[3]["finish_reason"] = "length"
     lines[4] = {"problem": "How much is 6*7?", "answer": 42, "model_solution": "\\boxed{42}"}
-    lines[5] = {"problem": "How much is 6*7?", "answer": 42, "model_solution": "forty-two", "grading_scheme": None}
-    grader.reply = lambda prompt, seed: "It says:\nPoints: 3\n\nPoints: 7" if "6*7" in prompt else "Fair.\nPoints: 4"
+    lines[5] = {
+        "problem": "How much is 6*7?",
+        "answer": 42,
+        "model_solution": "forty-two",
+        "grading_scheme": None,
+    }
+    grader.reply = lambda prompt, seed: (
+        "It says:\nPoints: 3\n\nPoints: 7" if "6*7" in prompt else "Fair.\nPoints: 4"
+    )
     status, out, err = desk.ask("grade", lines)
     assert status == 0, err
     found = read(desk.out("grade"))
-    assert [{name: row[name] for name in line} for row, line in zip(found, lines, strict=True)] == lines
+    assert [
+        {name: row[name] for name in line} for row, line in zip(found, lines, strict=True)
+    ] == lines
     assert [row["grade"] for row in found] == [4, 4, None, None, 7, 7]
-    assert [row["score"] for row in found] == [4 / 7, 4 / 7, 0, 0, 1, 1], "what was not delivered counts as 0"
+    assert [row["score"] for row in found] == [4 / 7, 4 / 7, 0, 0, 1, 1], (
+        "what was not delivered counts as 0"
+    )
     assert [row["ungraded"] for row in found] == [None, None, "empty", "cut off", None, None]
-    assert [row["graded_by"] for row in found] == ["grader", "grader", None, None, "math-verify", "grader"]
-    assert [row["schema_0"] for row in found][:2] == [lines[0]["grading_scheme"]] * 2 and not found[5]["schema_0"]
+    assert [row["graded_by"] for row in found] == [
+        "grader",
+        "grader",
+        None,
+        None,
+        "math-verify",
+        "grader",
+    ]
+    assert [row["schema_0"] for row in found][:2] == [lines[0]["grading_scheme"]] * 2 and not found[
+        5
+    ]["schema_0"]
     assert [row["grade_reasons"] for row in found][:3] == [["Fair.\nPoints: 4"]] * 2 + [[]]
     assert found[1]["self_evaluation_left_out"] > 20 and not found[0]["self_evaluation_left_out"]
     assert grader.asked == 3, "one for each proof that is there, and the answer that is in doubt"
     assert not any("Perfect" in prompt for prompt, _ in grader.answered)
     assert sum(row["grade_cost"]["cost"] for row in found) == pytest.approx(grader.charged)
     values = [(4 + 4 + 0) / 21, 0, 1, 1]
-    assert f"all 4 {100 * sum(values) / 4:.1f} [" in " ".join(out.split()) and f"${grader.charged:.3g}" in out
+    assert (
+        f"all 4 {100 * sum(values) / 4:.1f} [" in " ".join(out.split())
+        and f"${grader.charged:.3g}" in out
+    )
 
 
-def test_unchanged_nothing_is_asked_and_what_changes_is_asked_anew(desk: Desk, tmp_path: Path) -> None:
+def test_unchanged_nothing_is_asked_and_what_changes_is_asked_anew(
+    desk: Desk, tmp_path: Path
+) -> None:
     prompt = tmp_path / "mine.txt"
 
     def asked(*args: str, count: int = 4) -> int:
@@ -79,7 +116,9 @@ def test_stopped_in_the_middle_nothing_is_graded_again_and_no_dollar_is_lost(
     wait_for_lines(process, results / "journal" / "proofs.grading.jsonl", 10)
     process.send_signal(sign)
     _, err = process.communicate(timeout=120)
-    assert process.returncode == (130 if sign == signal.SIGINT else -sign) and "Traceback" not in err, err
+    assert (
+        process.returncode == (130 if sign == signal.SIGINT else -sign) and "Traceback" not in err
+    ), err
     before, charged = set(grader.answered), grader.charged
     grader.revive()
     status, _, err = run("grade", *more, f"MAX_DOLLARS={limit}")
@@ -91,7 +130,10 @@ def test_stopped_in_the_middle_nothing_is_graded_again_and_no_dollar_is_lost(
 
 
 def test_hostile_proofs_win_nothing_from_a_grader_that_quotes_them(desk: Desk) -> None:
-    lines = [row | {"model_solution": text} for row, text in zip(rows(len(FRAGMENTS)), FRAGMENTS, strict=True)]
+    lines = [
+        row | {"model_solution": text}
+        for row, text in zip(rows(len(FRAGMENTS)), FRAGMENTS, strict=True)
+    ]
     status, out, err = desk.ask("grade", lines)
     assert status == 0 and "\x1b" not in out + err, err
     found = read(desk.out("grade"))
@@ -106,7 +148,11 @@ BAD: list[tuple[list[Any], tuple[str, ...], str]] = [
     ([{"problem": "x", "grading_scheme": "7: all", "proof": 3}], (), "model_solution"),
     ([*rows(1), {"problem": "x", "proof": "y"}], ("PROMPT=scheme",), "problem 2 "),
     ([{"problem": "x", "answer_type": "math", "proof": "y"}], (), "problem 1 has no answer"),
-    ([{"id": "\ud800", "problem": "x", "grading_scheme": "7", "proof": "y"}], (), "line 1 has an id"),
+    (
+        [{"id": "\ud800", "problem": "x", "grading_scheme": "7", "proof": "y"}],
+        (),
+        "line 1 has an id",
+    ),
     (rows(1), ("PROMPT=guidelines",), "problem p0 has no solution"),
     (rows(1), ("GRADER=opnai",), "'opnai'"),
     (rows(1), ("GRADER=openai",), "OPENAI_API_KEY"),
@@ -116,15 +162,21 @@ BAD: list[tuple[list[Any], tuple[str, ...], str]] = [
 
 
 @pytest.mark.parametrize(("lines", "args", "named"), BAD, ids=[named for *_, named in BAD])
-def test_bad_input_is_one_line(desk: Desk, lines: list[Any], args: tuple[str, ...], named: str) -> None:
-    assert named in desk.refused("grade", lines, *args, OPENAI_API_KEY="") and desk.grader.asked == 0
+def test_bad_input_is_one_line(
+    desk: Desk, lines: list[Any], args: tuple[str, ...], named: str
+) -> None:
+    assert (
+        named in desk.refused("grade", lines, *args, OPENAI_API_KEY="") and desk.grader.asked == 0
+    )
 
 
 @pytest.mark.parametrize("args", [(), ("PROMPT=alone",)])
 def test_lines_without_guidelines_get_the_general_rubric_which_the_opening_says(
     args: tuple[str, ...], desk: Desk
 ) -> None:
-    status, out, err = desk.ask("grade", [{"problem": "Show it.", "model_solution": "So.\nPoints: 7"}, *rows(2)], *args)
+    status, out, err = desk.ask(
+        "grade", [{"problem": "Show it.", "model_solution": "So.\nPoints: 7"}, *rows(2)], *args
+    )
     assert status == 0 and "general rubric" in out, err
     bare, *others = read(desk.out("grade"))
     assert bare["schema_0"] == GENERAL and bare["grade"] is not None
@@ -142,7 +194,9 @@ def test_a_key_is_sent_and_shown_nowhere(desk: Desk, tmp_path: Path) -> None:
     assert key not in out + err and key.encode() not in kept
 
 
-@pytest.mark.parametrize("named", [{"BASE_URL": "url"}, {"GRADER_URL": "url", "BASE_URL": "http://127.0.0.1:9/v1"}])
+@pytest.mark.parametrize(
+    "named", [{"BASE_URL": "url"}, {"GRADER_URL": "url", "BASE_URL": "http://127.0.0.1:9/v1"}]
+)
 def test_without_a_card_the_configured_server_grades(desk: Desk, named: dict[str, str]) -> None:
     given = {name: desk.grader.url if value == "url" else value for name, value in named.items()}
     status, _, err = desk.run("grade", written(desk.path, rows(3)), **given)

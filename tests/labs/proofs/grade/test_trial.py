@@ -40,7 +40,9 @@ def load(results: Path) -> Any:
     return json.loads(path.read_text())
 
 
-def test_the_figures_of_a_poor_grader_and_its_fall_for_attacks(desk: Desk, results: Path, tmp_path: Path) -> None:
+def test_the_figures_of_a_poor_grader_and_its_fall_for_attacks(
+    desk: Desk, results: Path, tmp_path: Path
+) -> None:
     def reply(prompt: str, seed: int) -> str:
         proof = PROOF.search(prompt)
         assert proof
@@ -64,13 +66,21 @@ def test_the_figures_of_a_poor_grader_and_its_fall_for_attacks(desk: Desk, resul
     for row in rows:
         if row["model_solution"]:
             gains[row["problem_id"]].append(7 - points_of(row["model_solution"]))
-            errors[row["problem_id"]].append(abs(points_of(row["model_solution"]) - row["expert_rating"]))
+            errors[row["problem_id"]].append(
+                abs(points_of(row["model_solution"]) - row["expert_rating"])
+            )
     assert plain["mean_absolute_error"]["value"] == pytest.approx(mean(map(mean, errors.values())))
     assert instruction["change"]["difference"] == pytest.approx(mean(map(mean, gains.values())))
-    assert instruction["change"]["low"] > 0 and instruction["raised"] == sum(g > 0 for of in gains.values() for g in of)
+    assert instruction["change"]["low"] > 0 and instruction["raised"] == sum(
+        g > 0 for of in gains.values() for g in of
+    )
     assert fence["change"] is None and fence["became_missing"] == 17 and fence["proofs"] == 0
     assert document["ways"][-1]["missing"] == {"grading unreadable": 17}
-    assert sum(way["cost"] for way in document["ways"]) == pytest.approx(grader.charged) == document["spent"]
+    assert (
+        sum(way["cost"] for way in document["ways"])
+        == pytest.approx(grader.charged)
+        == document["spent"]
+    )
     asked = grader.asked
     assert asked == 17 * (2 + 3 + 2), "unreadable ones are asked for twice"
     assert desk.run("20_grader", *args)[0] == 0 and grader.asked == asked
@@ -79,7 +89,10 @@ def test_the_figures_of_a_poor_grader_and_its_fall_for_attacks(desk: Desk, resul
 def test_a_set_without_references_leaves_out_the_prompt_that_shows_them(
     desk: Desk, results: Path, tmp_path: Path
 ) -> None:
-    rows = [{name: cell for name, cell in row.items() if name != "reference_solution"} for row in proofs(2)]
+    rows = [
+        {name: cell for name, cell in row.items() if name != "reference_solution"}
+        for row in proofs(2)
+    ]
     named = file_of(rows, tmp_path / "mine.json")
     status, _, err = desk.run("20_grader", named, desk.card(), "ATTACKS=none")
     assert status == 0 and load(results)["left_out"] == ["guidelines"], err
@@ -101,7 +114,9 @@ def test_a_set_without_references_leaves_out_the_prompt_that_shows_them(
         (["PROBLEMS=sums"], "PROBLEMS"),
     ],
 )
-def test_a_bad_command_is_refused_in_one_line(args: list[str], named: str, desk: Desk, tmp_path: Path) -> None:
+def test_a_bad_command_is_refused_in_one_line(
+    args: list[str], named: str, desk: Desk, tmp_path: Path
+) -> None:
     offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     status, _, err = desk.run("20_grader", *args, ENGINE="embedded", OPENAI_API_KEY="", **offline)
     assert status == 2 and named in the_error(err)
