@@ -134,7 +134,7 @@ install() {
   # PYTHONDONTWRITEBYTECODE is unset, because Python would otherwise compile again at every start.
   local imports=
   case ${2:-$what} in
-    harness) imports="core.session.run, core.generate.wire, core.grading.judge, xllamacpp" ;;
+    harness) imports="harness.run, core.client.wire, core.grading.judge, xllamacpp" ;;
     train) imports="labs.training.sft, peft, trl.trainer.sft_trainer" ;;
   esac
   if [ -n "$imports" ]; then
@@ -252,7 +252,7 @@ if [ -n "$engine" ] && nvidia-smi -L >/dev/null 2>&1; then
   fi
   [ -d "${MODEL:-}" ] || PYTHONPATH=$PWD .venv/bin/python -m core.engines.weights
   if [ "${MODEL:-lm-provers/QED-Nano}" = lm-provers/QED-Nano ]; then
-    PYTHONPATH=$PWD .venv/bin/python -m core.problems.sets aime_2025 ||  # its default problems
+    PYTHONPATH=$PWD .venv/bin/python -m harness.problems.sets aime_2025 ||  # its default problems
       say "The set-up goes on without AIME 2025. A run that needs it tries again"
   fi
 fi

@@ -43,12 +43,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.embedded import ROOT
+from core import server as start
 from core.base.errors import UserError, command
-from core.engines import client, environment, start
+from core.engines import environment
+from core.engines import queries as client
 from core.engines.dialects.llamacpp import LlamaCpp
 from core.engines.need import Need
-from core.engines.server import Server
-from core.results.find import archive
+from core.engines.protocol import Server
+from harness.results.find import archive
 
 PEERS = ROOT / ".venv-peers/bin"
 EXPERIMENT = "01_baseline"
@@ -361,7 +363,7 @@ def our_readings(folder: Path) -> list[dict[str, Reading]]:
     path, readings = folder / f"{EXPERIMENT}.json", dict[str, list[Reading]]()
     for way in OURS:
         call(
-            [sys.executable, "-m", "core.session.regrade", path, way],
+            [sys.executable, "-m", "harness.session.regrade", path, way],
             folder / "regrade.log",
             RESULTS_DIR=str(folder),
         )

@@ -104,9 +104,9 @@ async def bare_openai(url: str, n: int, streamed: bool = False) -> None:
 
 
 async def ours(url: str, n: int) -> None:
+    from core.client.journal import Journal
     from core.engines.attach import probe
-    from core.generate.generator import Generator
-    from core.generate.journal import Journal
+    from core.generate import Generator
     from core.types import Sampling
 
     server = probe(url, "the benchmark's")

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from core.results import doubling, read
-from core.results.doubling import Array
+from harness.results import doubling, read
+from harness.results.doubling import Array
 
 STEPS = np.arange(1, 7, dtype=np.float64)  # tokens, in units of a step
 CURVES: dict[str, Callable[[Array], Array]] = {

@@ -3,7 +3,7 @@ candidates.
 
     python -m benchmarks.fixation [--problems 200]
 
-core/scaffolds/rsa.py runs unchanged (N=8, K=3) with a simulated model. The model ignores the text
+core/rsa.py runs unchanged (N=8, K=3) with a simulated model. The model ignores the text
 of candidates, and copies one candidate in its prompt at random. It may prefer the first or the last
 candidate, which then has a higher weight than the others (MODELS). So each solution is a copy of
 one solution of step 0, its founder. The table shows the share of populations with one founder left,
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.base import seeds
-from core.scaffolds.rsa import RsaConstants, rsa
+from core.rsa import RsaConstants, rsa
 from core.types import Completion, Message, Problem
 
 N, K, STEPS = 8, 3, (5, 10)

@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 
 from core.base.errors import command
-from core.engines import client
+from core.engines import queries as client
 from core.engines.dialects import llamacpp
 
 CONTEXT = 256  # tokens of a slot

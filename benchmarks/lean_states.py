@@ -16,7 +16,7 @@ from statistics import median
 
 from core.base.errors import command
 from core.base.files import DATA, read_json
-from core.engines.server import Server
+from core.engines.protocol import Server
 from labs.lean.served import POLICY
 from labs.training.embeddings import CONCURRENCY, ONE_BY_ONE, Embedder
 from labs.training.served import Weights, embedding
@@ -25,7 +25,9 @@ from labs.training.served import Weights, embedding
 def states(count: int) -> list[str]:
     """Return `count` different texts, each about as long as a proof state."""
     rows = read_json(
-        DATA / "lean" / "lemmas_train.json", "the lemmas", "Run python -m scripts.lean.make_lemmas"
+        DATA / "lean" / "lemmas_train.json",
+        "the lemmas",
+        "Run python -m labs.demo.lean.make_lemmas",
     )
     statements = [row["statement"].replace(") : ", ")\n⊢ ") for row in rows["theorems"]]
     return [f"case h{number}\n{statements[number % len(statements)]}" for number in range(count)]

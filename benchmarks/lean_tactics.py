@@ -29,7 +29,9 @@ Request = tuple[str, list[str]]
 def requests() -> Iterator[list[Request]]:
     """Yield the requests for one state after another, without end."""
     rows = read_json(
-        DATA / "lean" / "lemmas_train.json", "the lemmas", "Run python -m scripts.lean.make_lemmas"
+        DATA / "lean" / "lemmas_train.json",
+        "the lemmas",
+        "Run python -m labs.demo.lean.make_lemmas",
     )
     for row in itertools.cycle(rows["theorems"][::7]):
         for count, tactic in enumerate(row["proof"]):

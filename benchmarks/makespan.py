@@ -2,11 +2,11 @@
 
     python -m benchmarks.makespan [--quick]
 
-The benchmark uses the real scaffold (core/scaffolds/rsa.py) and the client's real limiter
-(core/generate/queue.py). They run in virtual time against simulated servers, so nothing is measured
+The benchmark uses the real scaffold (core/rsa.py) and the client's real limiter
+(core/client/queue.py). They run in virtual time against simulated servers, so nothing is measured
 on a GPU. A simulated server is a simplified SGLang with continuous batching:
 
-- The roofline (core/plan/roofline.py) gives the times. A decode step writes one token for each
+- The roofline (harness/plan/roofline.py) gives the times. A decode step writes one token for each
   running request. A whole prompt is read between two steps (no prefix cache).
 - A request keeps its prompt and its output in the KV cache. The queue is first come, first served.
   An idle server admits the first request. Otherwise it needs a free slot, and room in the cache for
@@ -18,7 +18,7 @@ on a GPU. A simulated server is a simplified SGLang with continuous batching:
 
 A fleet's router sends each request to the server that has the fewest requests, as the gateway does.
 
-Completion lengths are assumed: they are log-normal and cut at the cap (core/plan/lengths.py). There
+Completion lengths are assumed: they are log-normal and cut at the cap (harness/plan/lengths.py). There
 are no forced answers. The bounds hold for any schedule of the same requests on the same servers.
 The order of equal requests changes a ratio by up to 0.03. So each cell is a mean over SEEDS runs,
 with its standard error.
@@ -42,14 +42,14 @@ from typing import Any
 import numpy as np
 
 from core.base import seeds
+from core.client.queue import Slots
 from core.engines import gpus
 from core.engines.dialects.sglang import CONSERVATIVENESS
 from core.engines.shape import QED_NANO
-from core.generate.queue import Slots
-from core.plan.lengths import ANSWER_TOKENS, ASSUMED, PROMPT_TOKENS, Lengths, Sample
-from core.plan.roofline import MIDDLE, Machine
-from core.scaffolds.rsa import RsaConstants, rsa
+from core.rsa import RsaConstants, rsa
 from core.types import Completion, Message, Population, Problem
+from harness.plan.lengths import ANSWER_TOKENS, ASSUMED, PROMPT_TOKENS, Lengths, Sample
+from harness.plan.roofline import MIDDLE, Machine
 
 # SGLang's defaults. The shares are multiplied by --schedule-conservativeness.
 AHEAD = 4096  # new tokens for which the cache must have room when a request is admitted
@@ -281,7 +281,7 @@ class Workload:
 # from a problem's index and a step (the highest priority goes first)
 Priority = Callable[[int, int], float]
 
-OURS = "breadth first"  # core/session/experiment.py
+OURS = "breadth first"  # harness/session/experiment.py
 POLICIES: dict[str, Priority] = {
     OURS: lambda place, t: -t,
     "first come, first served": lambda place, t: 0,
@@ -441,7 +441,7 @@ def gpu() -> Machine:
 
 def ratio(count: int, servers: int, schedule: Schedule, seed: int) -> float:
     """Return the simulated time ÷ the larger lower bound. Requests are limited as by
-    core/engines/server.py."""
+    core/engines/protocol.py."""
     on, work = gpu(), Workload.of(replace(CONFIG, SEED=seed), count, ASSUMED)
     outcome = simulate(work, on, servers, replace(schedule, limit=(on.limit + 2) * servers))
     path = critical_path_bound(work, on, outcome.populations)

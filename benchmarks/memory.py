@@ -25,13 +25,13 @@ from typing import Any
 
 from core import constants
 from core.base import seeds
+from core.client.journal import Journal
 from core.engines.attach import probe
-from core.engines.server import Server
-from core.generate.generator import Generator
-from core.generate.journal import Journal
-from core.problems import sets
-from core.scaffolds.rsa import RSA, RsaConstants, rsa
+from core.engines.protocol import Server
+from core.generate import Generator
+from core.rsa import RSA, RsaConstants, rsa
 from core.types import Completion, Message, Sampling
+from harness.problems import sets
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPERIMENT = ROOT / "experiments" / "02_rsa_basic.py"

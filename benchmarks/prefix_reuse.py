@@ -30,11 +30,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.embedded import ROOT, engine, environment
+from core import rsa
 from core.base import seeds
 from core.engines.dialects.llamacpp import CACHE_MIB
-from core.scaffolds import rsa
-from core.session.run import run
 from core.types import Ask, Completion, Message, Population, Problem
+from harness.run import run
 
 SLOTS = 16
 LONG = 4000  # characters of a candidate in the second table

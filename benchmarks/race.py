@@ -19,11 +19,11 @@ from pathlib import Path
 import numpy as np
 
 from core.base.errors import command
-from core.base.racing import Array, Standing, log_capital, pair_level, race
 from core.base.stats import mean_by_problem
-from core.report.budgets import bought
-from core.report.matched import compared_in
-from core.results import read
+from harness.report.budgets import bought
+from harness.report.matched import compared_in
+from harness.results import read
+from harness.session.racing import Array, Standing, log_capital, pair_level, race
 
 ALPHA, BLOCK = 0.05, 8
 MEAN, CORRELATIONS = 0.4, (0.4, 0.8)

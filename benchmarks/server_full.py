@@ -5,7 +5,7 @@
 Three contestants take turns, each on a fresh engine. They send the same prompts and seeds (unequal
 work is reported):
 
-- run: 02_rsa_basic as users run it, through core.session.run, with our client, the journal and
+- run: 02_rsa_basic as users run it, through harness.run, with our client, the journal and
   grading.
 - generator: a bare aiohttp client sends the run's requests again, in the same order. It has as many
   requests in flight as the run, and waits for nothing else.
@@ -39,15 +39,15 @@ from benchmarks.embedded import ROOT, engine, environment
 from core.base import seeds
 from core.constants import read
 from core.engines.dialects.llamacpp import release
-from core.scaffolds.rsa import RSA, RsaConstants, rsa
-from core.session.run import run
+from core.rsa import RSA, RsaConstants, rsa
 from core.types import Ask, Completion, Message, Population, Problem
+from harness.run import run
 
 EXPERIMENT = ROOT / "experiments" / "02_rsa_basic.py"
 CONTESTANTS = ("run", "generator", "barrier")
 # the generator with one token per request, to time the reading of prompts (first_minute.py)
 READER = "reader"
-WAITING = 2  # requests in flight beyond the number of slots, as in core/engines/server.py
+WAITING = 2  # requests in flight beyond the number of slots, as in core/engines/protocol.py
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ add? Expected: the majority vote is above pass@1, and pass@8 is above the majori
 bash scripts/run.sh 01_baseline
 """
 
-from core.scaffolds.rsa import BASELINE
-from core.session.run import run
+from core.rsa import BASELINE
+from harness.run import run
 
 N = 8  # number of samples per problem
 MAX_TOKENS = 16384  # token cap of one completion, thinking included

@@ -9,8 +9,8 @@ Question: how much does each step of aggregation add to a population of N soluti
 Command: bash scripts/run.sh 02_rsa_basic
 """
 
-from core.scaffolds.rsa import RSA
-from core.session.run import run
+from core.rsa import RSA
+from harness.run import run
 
 N = 8  # population: number of solutions at every step
 K = 3  # subset: number of solutions that one aggregation sees (1: self-refinement)

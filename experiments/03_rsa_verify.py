@@ -8,8 +8,8 @@ solutions (AUC well above 0.5). Otherwise, both experiments have about the same 
 bash scripts/run.sh 03_rsa_verify
 """
 
-from core.scaffolds.rsa_verified import RSA_VERIFIED
-from core.session.run import run
+from harness.run import run
+from harness.scaffolds.rsa_verified import RSA_VERIFIED
 
 N = 8  # population: number of solutions at every step
 K = 3  # subset: number of solutions that one aggregation sees

@@ -10,8 +10,8 @@ scripts/run.sh 04_rsa_adaptive (after 02_rsa_basic: bash scripts/compare.sh 02_r
 04_rsa_adaptive)
 """
 
-from core.scaffolds.stopping import RSA_ADAPTIVE
-from core.session.run import run
+from harness.run import run
+from harness.scaffolds.stopping import RSA_ADAPTIVE
 
 N = 8  # population: number of solutions at every step
 K = 3  # subset: number of solutions that one aggregation sees (1: self-refinement)

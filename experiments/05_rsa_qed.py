@@ -9,8 +9,8 @@ accurate as the population's mean. It is more accurate than the majority vote on
 distinguishes right from wrong solutions. Command: bash scripts/run.sh 05_rsa_qed
 """
 
-from core.scaffolds.qed_rsa import QED_RSA
-from core.session.run import run
+from harness.run import run
+from harness.scaffolds.qed_rsa import QED_RSA
 
 N = 8  # population: number of solutions in every round
 K = 3  # block: number of solutions that one merge sees, and of merges that use each solution

@@ -10,8 +10,8 @@ easy problems. Otherwise, the search is an expensive best of N, because four of 
 reviews. Command: bash scripts/run.sh 06_deepseek_math
 """
 
-from core.scaffolds.deepseek_math import DEEPSEEK_MATH
-from core.session.run import run
+from harness.run import run
+from harness.scaffolds.deepseek_math import DEEPSEEK_MATH
 
 N = 4  # number of proofs before the first round (64 in the paper, 128 in its code)
 VERIFY_SAMPLES = 4  # number of reviews of each proof (64 in the paper)

@@ -9,8 +9,8 @@ the right group may be small. With a poor judge, accuracy is below that vote. Co
 scripts/run.sh 07_nomos
 """
 
-from core.scaffolds.nomos import NOMOS
-from core.session.run import run
+from harness.run import run
+from harness.scaffolds.nomos import NOMOS
 
 N = 16  # number of solutions before the first wave
 K = 12  # subset: largest number of best solutions that are kept and grouped

@@ -7,8 +7,8 @@ Expected: accuracy rises with each round if completions reach MAX_TOKENS. Otherw
 little. Command: bash scripts/run.sh 08_reasoning_cache
 """
 
-from core.scaffolds.reasoning_cache import REASONING_CACHE
-from core.session.run import run
+from harness.run import run
+from harness.scaffolds.reasoning_cache import REASONING_CACHE
 
 ROUNDS = 3  # number of successive solutions, with a summary between each two
 MAX_TOKENS = 16384  # token cap of one completion, thinking included

@@ -10,8 +10,8 @@ solutions. Otherwise, accuracy is about the same, at a higher cost in tokens. Co
 scripts/run.sh 09_selfcheck
 """
 
-from core.scaffolds.selfcheck import SELFCHECK
-from core.session.run import run
+from harness.run import run
+from harness.scaffolds.selfcheck import SELFCHECK
 
 CLASSIFY = (
     1  # 1: a second request decides whether a review accepts, 0: the review's own verdict decides

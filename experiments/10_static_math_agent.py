@@ -8,8 +8,8 @@ above majority voting at equal tokens if the model's reports find its errors. Ot
 below majority voting. Command: bash scripts/run.sh 10_static_math_agent
 """
 
-from core.scaffolds.static_math_agent import STATIC_MATH_AGENT
-from core.session.run import run
+from harness.run import run
+from harness.scaffolds.static_math_agent import STATIC_MATH_AGENT
 
 N = 8  # number of solutions
 K = 2  # slot: number of solutions that are merged into one

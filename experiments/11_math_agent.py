@@ -8,8 +8,8 @@ model seldom plans well. The notes in the results count the model's invalid call
 scripts/run.sh 11_math_agent
 """
 
-from core.scaffolds.math_agent import MATH_AGENT
-from core.session.run import run
+from harness.run import run
+from harness.scaffolds.math_agent import MATH_AGENT
 
 CALLS = 15  # largest number of tool calls, not counting submit and the planner's requests
 K = 4  # largest number of solutions that one merge or selection sees

@@ -7,8 +7,8 @@ accuracy of the vote rises with every doubling, each time by less. The vote of a
 below pass@N. Command: bash scripts/run.sh 12_majority
 """
 
-from core.scaffolds.majority import MAJORITY
-from core.session.run import run
+from harness.run import run
+from harness.scaffolds.majority import MAJORITY
 
 N = 64  # number of samples
 MAX_TOKENS = 16384  # token cap of one completion, thinking included

@@ -5,8 +5,8 @@ accuracy is above the mean of the samples if the model distinguishes right from 
 above 0.5). Ties between scores reduce the gain. Command: bash scripts/run.sh 13_best_of
 """
 
-from core.scaffolds.best_of import BEST_OF
-from core.session.run import run
+from harness.run import run
+from harness.scaffolds.best_of import BEST_OF
 
 N = 8  # number of solutions to choose from
 MAX_TOKENS = 16384  # token cap of one completion, thinking included

@@ -7,8 +7,8 @@ one solution? Expected: accuracy rises in the first rounds only. Accuracy stays 
 vote of as many independent samples (12_majority). Command: bash scripts/run.sh 14_refinement
 """
 
-from core.scaffolds.refinement import REFINEMENT
-from core.session.run import run
+from harness.run import run
+from harness.scaffolds.refinement import REFINEMENT
 
 N = 1  # number of independent chains (the majority of their answers wins)
 ROUNDS = 7  # number of refinements of the first solution

@@ -14,8 +14,8 @@ shorter run, add RUNS=1 BUDGETS=2.5,8.5 ENTRIES=01_greedy,13_best_of_4,14_refine
 from dataclasses import replace
 from functools import partial
 
-from core.scaffolds.rsa import RSA, rsa
-from core.session.equal_compute import Comparison, compare, entry
+from core.rsa import RSA, rsa
+from harness.session.equal_compute import Comparison, compare, entry
 
 BUDGETS = "2.5,5.5,10.5,20.5,54.5"  # per problem, in units of a sample's mean cost
 ENTRIES = "all"  # names of the entries to compare with 12_majority, separated by commas, or "all"

@@ -1,7 +1,7 @@
 """RSA with the settings of its paper's code.
 
 The settings are N = 16, K = 4, 10 loops and temperature 1. A problem takes 160 completions.
-Aggregation and reading see whole responses with their thinking. core/scaffolds/rsa_paper.py lists
+Aggregation and reading see whole responses with their thinking. harness/scaffolds/rsa_paper.py lists
 the differences that are left. The embedded model cannot reach the token cap, because its context
 has 2,048 tokens. Its solutions take about 122 tokens.
 
@@ -11,8 +11,8 @@ Question: how much does RSA add to a model's accuracy, with the settings of RSA'
 first bash scripts/plan.sh 16_rsa_paper)
 """
 
-from core.scaffolds.rsa_paper import RSA_PAPER
-from core.session.run import run
+from harness.run import run
+from harness.scaffolds.rsa_paper import RSA_PAPER
 
 N = 16  # population: number of solutions at every step
 K = 4  # subset: number of solutions that one aggregation sees (1: self-refinement, with its own prompt)

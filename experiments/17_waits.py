@@ -13,8 +13,8 @@ waits (+5.2 points [+2.6, +7.9], 100 problems), for 5 times the tokens. Command:
 17_waits
 """
 
-from core.scaffolds.rsa import BASELINE
-from core.session.run import run
+from core.rsa import BASELINE
+from harness.run import run
 
 WAITS = (
     4  # largest number of waits (none after the cap is reached, or if the reply shows no thinking)

@@ -11,8 +11,8 @@ figures. Command: bash scripts/run.sh 18_proofs SCAFFOLD=deepseek_math PROBLEMS=
 """
 
 from core.grading.ungraded import ungraded
-from core.scaffolds.experiment_file import chosen
-from core.session.run import run
+from harness.experiment_file import chosen
+from harness.run import run
 
 SCAFFOLD = "rsa"  # name of a scaffold, such as baseline, qed_rsa or nomos, or of its experiment
 RUNS = 3  # number of runs of the whole experiment, with seeds SEED, SEED + 1, …

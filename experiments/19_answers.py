@@ -8,8 +8,8 @@ Question: how accurate is a scaffold on a benchmark of final answers, and how mu
 Command: bash scripts/run.sh 19_answers SCAFFOLD=baseline PROBLEMS=imo_answerbench
 """
 
-from core.scaffolds.experiment_file import chosen
-from core.session.run import run
+from harness.experiment_file import chosen
+from harness.run import run
 
 SCAFFOLD = "rsa"  # name of a scaffold, such as baseline, majority or nomos, or of its experiment
 RUNS = 3  # number of runs of the whole experiment, with seeds SEED, SEED + 1, …

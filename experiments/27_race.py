@@ -12,7 +12,7 @@ end. Command: bash scripts/run.sh 27_race (on a GPU, first bash scripts/plan.sh 
 a race without drops)
 """
 
-from core.session.race import comparison_of, run_race
+from harness.session.race import comparison_of, run_race
 
 BUDGET = 10.5  # per problem, in units of a sample's mean cost
 BUDGET_IN = "tokens"  # unit: tokens, read (+ uncached prompt tokens), read_cold (+ all prompt tokens), flops, dollars

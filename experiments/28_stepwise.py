@@ -8,8 +8,8 @@ written. A step is cheaper than a solution, so one wrong step costs less. The em
 wrong lines by design. Command: bash scripts/run.sh 28_stepwise
 """
 
-from core.scaffolds.stepwise import STEPWISE
-from core.session.run import run
+from harness.run import run
+from harness.scaffolds.stepwise import STEPWISE
 
 N = 4  # number of next steps to choose from
 STEPS = 32  # largest number of steps of a solution

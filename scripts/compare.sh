@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compare results with the first of them: bash scripts/compare.sh 01_baseline 02_rsa_basic … [--anyway]
 set -euo pipefail
-module=core.report.compare
+module=harness.report.compare
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 bash "$root/setup.sh" harness
 run "$@"

@@ -7,7 +7,7 @@ from typing import Any
 
 from core.base.files import ROOT
 from core.constants import Constants, Part, Rule, rules
-from core.scaffolds import experiment_file
+from harness import experiment_file
 from labs.proofs.curate.tool import CurateConstants
 from labs.proofs.grade.cli import GradeConstants
 from labs.star.cli import FormConstants

@@ -3,6 +3,6 @@
 # ANSWER reads answers in another form.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-module=core.session.regrade
+module=harness.session.regrade
 bash "$root/setup.sh" harness
 run "$@"

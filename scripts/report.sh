@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Show results: bash scripts/report.sh [02_rsa_basic … | lean] [--live | --figures [DIR] | --jsonl [FILE] | --inspect DIR]
 set -euo pipefail
-module=core.report.report
+module=harness.report.report
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 case " $* " in *" --inspect"*) bash "$root/setup.sh" inspect ;; *) bash "$root/setup.sh" harness ;; esac
 run "$@"

@@ -6,6 +6,6 @@
 # ENGINE=embedded, it starts the embedded engine with the embedded model.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-module=core.engines.start
+module=core.server
 bash "$root/setup.sh" harness  # the module sets up SGLang or vLLM if it starts one
 run "$@"

@@ -22,7 +22,7 @@ case ${1:-} in
   faults)
     say "the tests of faults take 5 to 10 minutes on 2 cores"
     shopt -s nullglob
-    set -- -n 4 --dist loadfile -m "" tests/faults tests/golden tests/test_wall.py tests/engines/test_fleet.py \
+    set -- -n 4 --dist loadfile -m "" tests/faults tests/golden tests/test_wall.py tests/harness/test_fleet.py \
       tests/labs/test_golden*.py tests/labs/*/test_{faults,star,swap,convert,process,sft,llama}*.py tests/labs/*/*/test_slurm*.py "${@:2}" ;;
   models) say "the tests of models take about 2 minutes on 2 idle cores"; set -- -m models tests/real "${@:2}" ;;
   engines) say "the tests of engines take about 30 minutes on 2 cores"; set -- -m engines tests/real "${@:2}" ;;

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from core.engines import start as engines
-from core.engines.server import Server
-from core.generate import retry
+from core import server as engines
+from core.client import retry
+from core.engines.protocol import Server
 from tests.fakes.http import Proxy
 from tests.fakes.moody import Moody
 from tests.fakes.server import ScriptedServer

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from core import constants
 from core.base.errors import UserError, one_line
 from core.base.files import read_json
-from core.scaffolds.rsa import RsaConstants
+from core.rsa import RsaConstants
 from tests.conftest import run
 from tests.helpers import hostile
 
@@ -136,8 +136,8 @@ def test_a_run_on_hostile_answers_ends_and_judges_rightly(document: dict[str, An
 def test_a_reply_of_any_shape_is_a_completion(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.generate.retry._backoff", lambda attempt: 0.0)
-    monkeypatch.setattr("core.generate.retry.RETRIES", 1)
+    monkeypatch.setattr("core.client.retry._backoff", lambda attempt: 0.0)
+    monkeypatch.setattr("core.client.retry.RETRIES", 1)
     asyncio.run(hostile.check_shapes(tmp_path, hostile.odd_shapes()))
 
 

@@ -12,7 +12,7 @@ import pytest
 from core.base.files import ROOT
 from tests.helpers.processes import loads_none
 
-FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
+FOLDERS = [name for name in ("core", "harness", "labs") if (ROOT / name).exists()]
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
 
@@ -43,15 +43,15 @@ def test_nothing_imports_what_is_run() -> None:
     ("module", "heavy"),
     [
         (
-            "core.scaffolds.rsa",
+            "core.rsa",
             ["openai", "aiohttp", "core.engines", "core.generate", "torch", "sympy", "jinja2"],
         ),
         (
-            "core.results.read",
+            "harness.results.read",
             ["openai", "core.engines", "core.generate", "torch", "sympy", "matplotlib"],
         ),
         (
-            "core.session.run",
+            "harness.run",
             ["torch", "sympy", "matplotlib", "pyarrow", "huggingface_hub", "openai", "aiohttp"],
         ),
         ("core.base.errors", ["numpy"]),

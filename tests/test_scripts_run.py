@@ -190,10 +190,10 @@ def test_test_passes_words_to_pytest_and_fails_if_a_check_fails(
 
 @runs("make_words.py")
 def test_word_problems_are_written_as_they_are_bundled(tmp_path: Path) -> None:
-    for name in ("core", "scripts"):
+    for name in ("core", "harness", "scripts"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     done = subprocess.run(
-        [sys.executable, "-m", "scripts.make_words"], cwd=tmp_path, capture_output=True, text=True,
+        [sys.executable, "-m", "labs.demo.make_words"], cwd=tmp_path, capture_output=True, text=True,
         env=environment(PYTHONPATH=str(tmp_path)),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -203,7 +203,7 @@ def test_word_problems_are_written_as_they_are_bundled(tmp_path: Path) -> None:
 
 @runs("embedded/make_sums.py")
 def test_sums_are_written_as_they_are_bundled(tmp_path: Path) -> None:
-    args = ["scripts.embedded.make_sums", str(tmp_path / "sums.json"), "--seed", "1", "--n", "20"]
+    args = ["labs.demo.make_sums", str(tmp_path / "sums.json"), "--seed", "1", "--n", "20"]
     subprocess.run(
         [sys.executable, "-m", *args], cwd=ROOT, env=environment(), check=True, capture_output=True
     )
@@ -212,7 +212,7 @@ def test_sums_are_written_as_they_are_bundled(tmp_path: Path) -> None:
 
 @runs("embedded/measure.py")
 def test_the_contest_of_the_model_card_compares_two_results(stored: Path) -> None:
-    args = ["-m", "scripts.embedded.measure", "contest", "02_rsa_basic", "01_baseline"]
+    args = ["-m", "labs.demo.measure", "contest", "02_rsa_basic", "01_baseline"]
     done = subprocess.run(
         [sys.executable, *args],
         cwd=ROOT,

@@ -11,12 +11,12 @@ import pytest
 
 from tests.conftest import ROOT, environment
 
-PLAN = (sys.executable, "-m", "core.plan.plan")
+PLAN = (sys.executable, "-m", "harness.plan.plan")
 RUN, RESUMED = (f"tests/golden/test_core.py::test_{name}" for name in (
     "a_run_leaves_its_golden_files", "a_stored_journal_answers_every_request"))  # fmt: skip
 TESTS = (f"{RUN}[01_baseline]", f"{RUN}[plan_15_compute_matched]", f"{RESUMED}[compare]",
          f"{RESUMED}[18_proofs]", f"{RESUMED}[19_answers]",
-         "tests/scaffolds/test_stopping.py::test_a_problem_ends_at_the_first_population_that_agrees",
+         "tests/harness/scaffolds/test_stopping.py::test_a_problem_ends_at_the_first_population_that_agrees",
          "tests/test_house.py::test_every_wing_is_a_package_that_is_installed")  # fmt: skip
 pytestmark = pytest.mark.skipif(not (ROOT / "labs").exists(), reason="the labs are gone already")
 

@@ -10,10 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from core.base.errors import UserError
-from core.engines import cards, client, environment, weights
+from core.engines import cards, environment, weights
+from core.engines import queries as client
 from core.engines.cards import Card
-from core.engines.client import LONGEST, Loading
-from core.engines.server import NO_KEY, Key, Server, dialect_of, digest_in
+from core.engines.protocol import NO_KEY, Key, Server, dialect_of, digest_in
+from core.engines.queries import LONGEST, Loading
 
 NO_MODELS = "it lists no models yet"
 

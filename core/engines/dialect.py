@@ -1,10 +1,10 @@
-"""Define how an engine on a GPU is started. core/engines/server.py defines how engines are
+"""Define how an engine on a GPU is started. core/engines/protocol.py defines how engines are
 recognised and asked."""
 
 from pathlib import Path
 
 from core.engines.need import Settings
-from core.engines.server import Dialect, dialects
+from core.engines.protocol import Dialect, dialects
 from core.engines.weights import Model
 
 STREAM_INTERVAL = 32  # tokens per message from scheduler to front end (no user watches the stream)

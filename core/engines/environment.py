@@ -25,7 +25,7 @@ from core.base.files import ROOT
 from core.constants import Part, constant, rules
 from core.engines import cards
 from core.engines.cards import Card
-from core.engines.server import Key, engines, is_local, is_unspecified
+from core.engines.protocol import Key, engines, is_local, is_unspecified
 from core.engines.shape import KV_BYTES
 
 LLAMACPP = "llamacpp"  # the ENGINE for a .gguf file
@@ -352,7 +352,7 @@ def behind_gateway(root: str, folder: Path) -> dict[str, str]:
 
 def fleet(address: str) -> set[str]:
     """Return the URLs of the servers that the gateway at `address` uses. A run sends its key only
-    to these servers. The set is empty unless core/engines/fleet.py started this process for the
+    to these servers. The set is empty unless harness/fleet.py started this process for the
     gateway."""
     return (
         registered(Path(os.environ["FLEET"]))

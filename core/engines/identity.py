@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from core.engines import weights
-from core.engines.client import LONGEST
-from core.engines.server import digest_in
+from core.engines.protocol import digest_in
+from core.engines.queries import LONGEST
 
 # the weights, tokenizer, template and shape in a model's folder
 FILES = (*weights.PATTERNS, "*.bin", "*.pt", "*.gguf")

@@ -14,11 +14,11 @@ from weakref import WeakSet
 from core.base import seeds
 from core.constants import Constants
 from core.engines import environment
-from core.generate.generator import Generator
-from core.grading.answers import Groups, groups
+from core.eval import Groups, groups
+from core.generate import Generator
 from core.grading.text import read_reply
-from core.scaffolds.experiment_file import of_scaffolds, scaffold_named
 from core.types import Completion, Message, Population, Problem, Sampling, Scaffold
+from harness.experiment_file import of_scaffolds, scaffold_named
 from labs.endpoint import chat
 from labs.endpoint.chat import ChatRequest, Refusal
 

@@ -24,17 +24,17 @@ from core.base import signals
 from core.base.errors import Parser, UserError, command, one_line
 from core.base.files import results_dir
 from core.base.terminal import say
+from core.client.budget import Over
+from core.client.journal import Journal
 from core.constants import OF_RUNS, rules
 from core.engines import environment
-from core.engines.server import Server, is_local
-from core.engines.start import serving
-from core.generate.budget import Over
-from core.generate.generator import Generator
-from core.generate.journal import Journal
+from core.engines.protocol import Server, is_local
+from core.generate import Generator
 from core.grading.judge import stopping_judge
-from core.scaffolds.experiment_file import of_scaffolds, scaffold_named
-from core.session import session
-from core.session.session import need_of
+from core.server import serving
+from harness.experiment_file import of_scaffolds, scaffold_named
+from harness.session import session
+from harness.session.session import need_of
 from labs.endpoint import chat
 from labs.endpoint.answer import Solved, named, solve
 from labs.endpoint.chat import ChatRequest, Offer, Refusal, own

@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from core.base.errors import UserError
+from core.client.journal import content_key
 from core.constants import BOXED, Carrying, Constants, Framed, Repeated, rules
-from core.generate.journal import content_key
-from core.scaffolds.experiment_file import of_scaffolds
 from core.types import Message, Problem, Scaffold
+from harness.experiment_file import of_scaffolds
 
 # OpenAI's fields (and two that servers add), and the constants that they set. max_completion_tokens
 # has precedence.

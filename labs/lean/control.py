@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from core.base.errors import UserError
 from core.base.files import read_json
-from core.generate.journal import content_key
+from core.client.journal import content_key
 from labs.lean import outcome, pairs
 from labs.lean.constants import ControlledConstants
 from labs.lean.outcome import Outcome, keep

@@ -32,7 +32,7 @@ from labs.lean.theorem import State
 from labs.training.embeddings import Embedder, Vectors
 
 if TYPE_CHECKING:
-    from core.engines.server import Server
+    from core.engines.protocol import Server
 
 PART = 2000  # most texts in a file of embeddings
 LAYERS = (512, 256, 128, 1)  # the number of outputs of each layer

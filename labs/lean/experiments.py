@@ -12,14 +12,14 @@ from core.base.errors import UserError
 from core.base.files import results_dir, sha256, write_atomically
 from core.base.stats import holm, mean_by_problem, paired
 from core.base.terminal import columns
+from core.client.journal import content_key
 from core.engines.cards import Card
 from core.engines.need import Need
-from core.generate.journal import content_key
-from core.plan.work import Requests, Task, Work
-from core.report.table import Column, Table
-from core.report.tables import shift
-from core.session import session
-from core.session.session import Session
+from harness.plan.work import Requests, Task, Work
+from harness.report.table import Column, Table
+from harness.report.tables import shift
+from harness.session import session
+from harness.session.session import Session
 from labs.lean import constants, control, outcome, served, toolchain
 from labs.lean.constants import (
     AblationConstants,
@@ -51,7 +51,7 @@ Found = dict[str, list[list[Outcome]]]  # an order, and for each seed the outcom
 
 def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]) -> None:
     """Run the baseline whose experiment file has the globals `namespace`, with the command line's
-    NAME=value overrides. Ends the process if the run fails or is stopped (core.session.run.run)."""
+    NAME=value overrides. Ends the process if the run fails or is stopped (harness.run.run)."""
     with session.command(experiment.constants, namespace) as (name, config):
         config = config.tried()
         chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, toolchain.find())

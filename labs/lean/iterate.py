@@ -22,11 +22,10 @@ from typing import Any
 from core.base import seeds, terminal
 from core.base.errors import UserError
 from core.base.files import make_folder, open_own
+from core.client.journal import content_key
 from core.constants import identity
-from core.engines.server import Server
-from core.generate.journal import content_key
-from core.results import stages
-from core.session.session import Session
+from core.engines.protocol import Server
+from harness.session.session import Session
 from labs.lean import energy, outcome, pairs, traced, trees
 from labs.lean.constants import IterationConstants, budgets
 from labs.lean.energy import ALONE, Guidance, guided
@@ -36,7 +35,7 @@ from labs.lean.served import serving
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
 from labs.lean.traced import Walking
-from labs.training import process
+from labs.training import process, stages
 from labs.training.embeddings import Embedder
 from labs.training.outcome import Options
 from labs.training.served import Weights

@@ -17,10 +17,10 @@ from core.base.fields import Amount, Count, fitted
 from core.base.files import read_json, write_atomically
 from core.base.stats import Paired, mean_by_problem, paired
 from core.constants import rules
-from core.report.table import Column, Table
-from core.report.tables import interval, shift
-from core.results import provenance, stages
-from core.results.write import now
+from harness.report.table import Column, Table
+from harness.report.tables import interval, shift
+from harness.results import provenance
+from harness.results.write import now
 from labs.lean import toolchain, trajectories
 from labs.lean.constants import LeanConstants
 from labs.lean.pairs import Pair
@@ -28,6 +28,7 @@ from labs.lean.policy import ASKED
 from labs.lean.search import REFUSED, Found
 from labs.lean.theorem import Theorem, proof
 from labs.lean.toolchain import Toolchain
+from labs.training import stages
 
 REMEDY = "Remove the file, and run the same command again"
 TABLE, PROOFS = "table.txt", "proofs.json"  # in the folder of a run

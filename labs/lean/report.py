@@ -1,9 +1,9 @@
-"""Report searches in Lean for report.sh (core/results/labs.py): tables as text, and a page with
+"""Report searches in Lean for report.sh (harness/results/labs.py): tables as text, and a page with
 theorems and trees.
 
 It reads only files that searches wrote. The page is one HTML file that needs no network. The page
 contains a model's texts as packed JSON and shows them as text nodes, so that they can't run as code
-(core/report/page.py).
+(harness/report/page.py).
 """
 
 import os
@@ -21,16 +21,16 @@ from core.base.errors import UserError, one_line
 from core.base.files import write_atomically
 from core.base.stats import Paired, mean_by_problem
 from core.base.terminal import columns, wrapped
-from core.report import page, texts
-from core.report.table import NONE, Column, Table
-from core.report.tables import chance, interval, shift
-from core.results import stages
-from core.results.warnings import CONTINUES
+from harness.report import page, texts
+from harness.report.table import NONE, Column, Table
+from harness.report.tables import chance, interval, shift
+from harness.results.warnings import CONTINUES
 from labs.lean import outcome, trajectories
 from labs.lean.constants import budgets
 from labs.lean.outcome import MOVE, PARTS, Outcome, read_record
 from labs.lean.theorem import proof
 from labs.lean.trajectories import POSITIVE
+from labs.training import stages
 
 ALONE, GUIDED, LEARNED, NOISE = "alone", "guided", "learned", "noise"  # kinds of searches
 NAME = "lean"  # the name of all searches for report.sh, and their folder in the results

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from core.base import seeds, signals
+from core.client.journal import content_key
 from core.constants import identity
-from core.generate.generator import Generator
-from core.generate.journal import content_key
-from core.session.bar import Bar
-from core.session.session import Session, stopped
+from core.generate import Generator
 from core.types import Completion, Message, Sampling
+from harness.session.bar import Bar
+from harness.session.session import Session, stopped
 from labs.lean import outcome, trajectories
 from labs.lean.constants import LeanConstants
 from labs.lean.energy import ALONE, Guidance

@@ -13,12 +13,13 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from core import server as start
 from core.base.errors import UserError
 from core.base.files import DATA
 from core.constants import Part, rules
-from core.engines import environment, start, weights
+from core.engines import environment, weights
 from core.engines.need import Need
-from core.engines.server import Server
+from core.engines.protocol import Server
 from labs.lean.constants import LeanConstants
 from labs.training import served
 from labs.training.served import Weights, is_on_gpu

@@ -10,13 +10,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from core.base.errors import UserError
-from core.problems import sets
-from core.problems.check import can_be_sent
-from core.problems.columns import NAMES, cells_of, listed, names_in, plain_name, text_of, understood
-from core.problems.published import Published
-from core.problems.rows import Rows
-from core.problems.sets import ProblemSet
 from core.types import MAX_POINTS, PROOF, Problem
+from harness.problems import sets
+from harness.problems.check import can_be_sent
+from harness.problems.columns import (
+    NAMES,
+    cells_of,
+    listed,
+    names_in,
+    plain_name,
+    text_of,
+    understood,
+)
+from harness.problems.published import Published
+from harness.problems.rows import Rows
+from harness.problems.sets import ProblemSet
 
 GRADED = "GRADED"  # the constant that names a set
 BUNDLED = {

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from core import eval as answers
 from core.base.prices import Prices
-from core.grading import answers
-from core.results.model import total
-from core.results.points import CUT_OFF, EMPTY, NOT_DELIVERED, undelivered
 from core.types import MAX_POINTS, Ask, Completion, Member, Message, Problem
+from harness.results.model import total
+from harness.results.points import CUT_OFF, EMPTY, NOT_DELIVERED, undelivered
 from labs.proofs.defence import shown
 from labs.proofs.rubric import Prompt, asked, read_points
 
@@ -149,7 +149,7 @@ def _compared(problem: Problem, proof: Completion) -> Points | None:
 
 
 def fields(points: Points, prices: Prices | None) -> dict[str, Any]:
-    """Return the fields of a graded proof, by their names in results (core/report/jsonl.py has the
+    """Return the fields of a graded proof, by their names in results (harness/report/jsonl.py has the
     names in lines)."""
     return {
         "grade": points.grade,

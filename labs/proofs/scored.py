@@ -15,10 +15,10 @@ from typing import Any
 
 from core.base.errors import UserError
 from core.base.files import amount
-from core.problems.columns import text_of
-from core.problems.rows import stream_rows
-from core.results.points import CUT_OFF, EMPTY, groups_of
 from core.types import MAX_POINTS
+from harness.problems.columns import text_of
+from harness.problems.rows import stream_rows
+from harness.results.points import CUT_OFF, EMPTY, groups_of
 from labs.proofs.graded import read_row
 
 Json = dict[str, Any]

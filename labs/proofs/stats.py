@@ -1,7 +1,7 @@
 """Show graded lines: `bash scripts/stats.sh FILE.jsonl …` prints tables, and `bash
 scripts/report.sh FILE.graded.jsonl` also writes a page (docs/proofs.md). The page is one HTML file
 that needs no network. It contains the lines as packed JSON and shows texts as text nodes, so that
-they can't run as code (core/report/page.py)."""
+they can't run as code (harness/report/page.py)."""
 
 import os
 import sys
@@ -17,10 +17,10 @@ from core.base import terminal
 from core.base.errors import Parser, UserError, command
 from core.base.files import write_atomically
 from core.base.prices import shown
-from core.report import page, tables
-from core.report.table import NONE, Column, Table
-from core.results.points import Proved, is_good, metrics
 from core.types import GOOD, MAX_POINTS
+from harness.report import page, tables
+from harness.report.table import NONE, Column, Table
+from harness.results.points import Proved, is_good, metrics
 from labs.proofs.scored import Line, Runs, read
 
 WEB = Path(__file__).resolve().parent / "web"

@@ -9,8 +9,8 @@ from core.constants import AUTO
 from core.grading.boxed import stated
 from core.grading.final import final_lines, says_nothing
 from core.grading.text import read
-from core.problems.columns import NAMES, cells_of
-from core.scaffolds.prompts import SOLVE
+from core.prompts import SOLVE
+from harness.problems.columns import NAMES, cells_of
 from labs.star.check import check
 from labs.star.prompts import FORMAT
 

@@ -14,7 +14,7 @@ from core.base.files import whole
 from core.base.thinking import split_thinking
 from core.constants import BOXED, constant
 from core.grading.text import read
-from core.problems.columns import NAMES, cells_of, names_in, text_of
+from harness.problems.columns import NAMES, cells_of, names_in, text_of
 from labs.star.check import REASONS, check
 from labs.star.constants import StarConstants
 from labs.star.hints import is_stated_first

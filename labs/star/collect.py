@@ -10,11 +10,11 @@ import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
-from core.grading.answers import by_answer
+from core.eval import by_answer
 from core.grading.final import says_nothing
-from core.results.points import undelivered
-from core.scaffolds.rsa import SampleConstants
+from core.rsa import SampleConstants
 from core.types import Ask, Completion, Grade, Member, Population, Problem, Scaffold, Stage
+from harness.results.points import undelivered
 from labs.star import prompts
 from labs.star.check import Checked, check, required
 from labs.star.constants import StarConstants

@@ -13,8 +13,8 @@ from core import constants
 from core.base import terminal
 from core.constants import constant
 from core.engines.cards import Card
-from core.plan.work import Work
-from core.session import session
+from harness.plan.work import Work
+from harness.session import session
 from labs.star import report as rounds
 from labs.star.constants import StarConstants
 from labs.star.experiment import beginning, servers, work
@@ -63,7 +63,7 @@ class Controls:
 
 
 def control(controls: Controls, namespace: Mapping[str, Any]) -> None:
-    """Run the chosen arms under all seeds, as a command. Ends the process as core.session.run.run
+    """Run the chosen arms under all seeds, as a command. Ends the process as harness.run.run
     does."""
     changes = {
         name: " ".join(f"{each}={value}" for each, value in of.items())

@@ -15,14 +15,14 @@ from typing import Any
 
 from core.base import seeds
 from core.base.errors import UserError
-from core.grading.answers import is_reference
+from core.eval import is_reference
 from core.grading.boxed import NOTHING, WORDS, canonical, is_aime
-from core.problems import sets
-from core.problems.check import can_be_sent
-from core.problems.columns import GRADED_BY, NAMES, plain, plain_name, text_of, understood
-from core.problems.published import OPENR1
-from core.problems.sets import ProblemSet
 from core.types import MAX_ANSWER_CHARS, PROOF, Problem
+from harness.problems import sets
+from harness.problems.check import can_be_sent
+from harness.problems.columns import GRADED_BY, NAMES, plain, plain_name, text_of, understood
+from harness.problems.published import OPENR1
+from harness.problems.sets import ProblemSet
 from labs.star import alpaca
 from labs.star.constants import StarConstants
 from labs.star.statements import hash_of, near
@@ -30,7 +30,7 @@ from labs.star.statements import hash_of, near
 LONGEST_ID = 200
 # Reasons to skip a row of DATA. A row is counted under the first reason that applies.
 REASONS = ("no statement", "proof", "multiple choice", "no answer", "two answers", "repeated")
-# The columns to read: names in core/problems/columns.py, and more names of OpenR1-Math-220k. Other
+# The columns to read: names in harness/problems/columns.py, and more names of OpenR1-Math-220k. Other
 # columns, such as long solutions by models, are dropped. From a parquet file, they are not even
 # read.
 _OURS = ("id", "problem", "answer", "answer_type", *GRADED_BY)

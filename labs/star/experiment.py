@@ -10,18 +10,18 @@ from typing import Any
 from core import constants
 from core.base.errors import UserError
 from core.base.files import make_folder, results_dir
+from core.client.journal import content_key
 from core.constants import BOXED, Framed
 from core.engines.cards import Card
 from core.engines.dialects.llamacpp import embedded_card
 from core.engines.environment import card
-from core.generate.journal import content_key
-from core.plan.lengths import PROMPT_TOKENS
-from core.plan.work import Requests, Task, Work
-from core.problems import sets
-from core.results import provenance
-from core.scaffolds import framing
-from core.session import session
-from core.session.session import Session
+from harness import framing
+from harness.plan.lengths import PROMPT_TOKENS
+from harness.plan.work import Requests, Task, Work
+from harness.problems import sets
+from harness.results import provenance
+from harness.session import session
+from harness.session.session import Session
 from labs.star import data, prompts
 from labs.star import report as rounds
 from labs.star.constants import StarConstants

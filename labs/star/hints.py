@@ -7,7 +7,7 @@ and misses."""
 
 import re
 
-from core.grading.answers import judge
+from core.eval import judge
 from core.grading.boxed import canonical, stated
 from core.grading.text import read
 from core.types import Problem

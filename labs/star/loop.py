@@ -23,18 +23,18 @@ from core.base.terminal import say
 from core.constants import rules
 from core.engines.cards import NONE
 from core.engines.need import Need
-from core.report import compare
-from core.report.data import Results
-from core.report.tables import interval, shift
-from core.results.points import undelivered
-from core.scaffolds import framing
-from core.scaffolds.framing import Framing
-from core.scaffolds.rsa import SampleConstants
-from core.session.bar import Bar
-from core.session.experiment import Experiment
-from core.session.run import run_all
-from core.session.session import Session
+from core.rsa import SampleConstants
 from core.types import Completion
+from harness import framing
+from harness.framing import Framing
+from harness.report import compare
+from harness.report.data import Results
+from harness.report.tables import interval, shift
+from harness.results.points import undelivered
+from harness.run import run_all
+from harness.session.bar import Bar
+from harness.session.experiment import Experiment
+from harness.session.session import Session
 from labs.star import data, traces
 from labs.star import report as rounds
 from labs.star.collect import Sample, answering, collecting, ended, formed, output

@@ -4,12 +4,12 @@ STaR paper.
 FEWSHOT=none is the project's usual prompt, which asks for a box. FEWSHOT=format asks for short
 steps and a `Final:` line. FEWSHOT=math adds worked examples to this prompt, but only for
 collecting. Training and evaluation use the prompt of `asked`, which never contains examples or a
-hint. With FEWSHOT=none, core/scaffolds/framing.py adds the examples of SHOTS for collecting, and
+hint. With FEWSHOT=none, harness/framing.py adds the examples of SHOTS for collecting, and
 SYSTEM and PROMPT for all requests."""
 
 from dataclasses import replace
 
-from core.scaffolds import prompts
+from core import prompts
 from core.types import Message, Problem
 from labs.star.constants import StarConstants
 

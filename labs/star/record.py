@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from core.base.fields import fitted
 from core.base.files import read_json
-from core.results import stages
-from core.results.stages import NAME
-from core.results.write import now
+from harness.results.write import now
+from labs.training import stages
+from labs.training.stages import NAME
 
 SCHEMA = 1
 # How a sample was drawn. Only the prompt of "rationalised" contains the reference answer.

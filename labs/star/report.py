@@ -9,15 +9,15 @@ from typing import Any
 from core.base.errors import UserError, one_line
 from core.base.files import write_atomically
 from core.base.terminal import columns, short, wrapped
-from core.report import compare, plot
-from core.report.data import Results
-from core.report.table import BETWEEN, NONE, Column, Table
-from core.report.tables import interval, shift
-from core.results import read as stored
-from core.results.labs import View
-from core.results.model import Head
-from core.results.warnings import CONTINUES
-from labs.star import record as record
+from harness.report import compare, plot
+from harness.report.data import Results
+from harness.report.table import BETWEEN, NONE, Column, Table
+from harness.report.tables import interval, shift
+from harness.results import read as stored
+from harness.results.labs import View
+from harness.results.model import Head
+from harness.results.warnings import CONTINUES
+from labs.star import record
 from labs.star.record import WAYS, Record
 
 WEB = Path(__file__).resolve().parent / "web"

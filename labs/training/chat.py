@@ -10,8 +10,8 @@ from typing import Any
 
 from core.base.errors import UserError
 from core.engines import weights
-from core.engines.client import tail_of
-from core.engines.server import MARK
+from core.engines.protocol import MARK
+from core.engines.queries import tail_of
 from core.types import Message
 from labs.training.architectures import read_object
 from labs.training.rows import Line

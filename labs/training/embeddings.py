@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from core.base.errors import RunFailed, one_line
 
 if TYPE_CHECKING:
-    from core.engines.server import Server
+    from core.engines.protocol import Server
 
 BATCH, CONCURRENCY = 64, 2  # texts in a request, and parallel requests
 # For llama.cpp, which embeds one text at a time, and completes even a request that its client has

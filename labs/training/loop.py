@@ -1,4 +1,4 @@
-"""Train all weights of a small model from a GGUF file, on one CPU thread. scripts/embedded also
+"""Train all weights of a small model from a GGUF file, on one CPU thread. labs/demo also
 trains on a GPU. On a CPU, equal data, seed and start give equal weights, bit by bit. Importing this
 module imports torch."""
 

@@ -8,7 +8,7 @@ from torch.optim.adamw import adamw
 
 from labs.training.architectures import Sizes
 
-# The embedded model's sizes (scripts/embedded/train.py)
+# The embedded model's sizes (labs/demo/train.py)
 EMBEDDED = Sizes(
     3,
     128,

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from core import server as start
 from core.base.errors import UserError
-from core.engines import environment, gpus, start, weights
+from core.engines import environment, gpus, weights
 from core.engines.dialects import llamacpp
 from core.engines.dialects.llamacpp import EMBEDDED_ENGINES, EMBEDDED_GGUF, embedded_card
 from core.engines.need import Need
-from core.engines.server import Server
+from core.engines.protocol import Server
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,12 @@ from core.base import stats, terminal
 from core.base.errors import Parser, UserError, command
 from core.base.files import results_dir
 from core.base.seeds import derive
+from core.client.journal import Archive
 from core.engines import environment
 from core.engines.dialects import llamacpp
-from core.generate.journal import Archive
-from core.report.tables import chance, interval, shift
-from core.results.find import archive, path_of
-from core.session.regrade import Kept
+from harness.report.tables import chance, interval, shift
+from harness.results.find import archive, path_of
+from harness.session.regrade import Kept
 from labs.training import served
 from labs.training.embeddings import Embedder, Vectors
 from labs.training.served import Weights

@@ -23,8 +23,8 @@ from benchmarks.agreement import (
 )
 from core.base.errors import UserError
 from core.base.stats import mean_by_problem
-from core.engines import client
-from core.engines.server import Server
+from core.engines import queries as client
+from core.engines.protocol import Server
 
 REPLY = "She buys 6 * 3 = 18 pens.\nThe answer is 1,018. That are 7 more."
 

@@ -22,8 +22,8 @@ from benchmarks.makespan import (
     simulate,
     work_bound,
 )
-from core.plan.lengths import ASSUMED
-from core.plan.roofline import MIDDLE
+from harness.plan.lengths import ASSUMED
+from harness.plan.roofline import MIDDLE
 
 
 def served(engine: Engine, requests: list[tuple[int, int]]) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from core.engines.attach import probe
-from core.engines.server import Server
+from core.engines.protocol import Server
 from tests.fakes.http import Answer, HttpFake, Request, answer
 
 Said = tuple[str, str, str]  # content, reasoning, finish reason

@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 
 from core.base import seeds
-from core.grading.answers import grade_answers
-from core.results.records import record
-from core.scaffolds import experiment_file
+from core.eval import grade_answers
 from core.types import Completion, Message, Population, Problem, Scaffold
+from harness import experiment_file
+from harness.results.records import record
 from tests.fakes.server import stated
 
 Names = tuple[str | int, ...]

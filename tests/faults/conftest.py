@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from core.engines.server import Server
+from core.engines.protocol import Server
 from tests.conftest import start
 from tests.fakes.http import Proxy, Request
 from tests.helpers.runs import load, timeless

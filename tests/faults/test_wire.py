@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
+from core.client import retry
+from core.client.journal import Journal
 from core.engines.process import free_port
-from core.engines.server import Server
-from core.generate import retry
-from core.generate.journal import Journal
+from core.engines.protocol import Server
 from core.types import Completion
 from tests.conftest import ended, python, run, start
 from tests.faults import proxy as wire
@@ -29,7 +29,7 @@ LONG = pytest.mark.faults
 pytestmark = pytest.mark.usefixtures("hurried")
 
 # Passing faults: the request is sent again, and nothing of the broken answer is kept.
-# tests/generate/test_wire.py tests well-framed chats that make no sense.
+# tests/core/client/test_wire.py tests well-framed chats that make no sense.
 PASSING = {
     "reset before headers": wire.raw(b"", reset=True),
     "closed before headers": wire.raw(b""),
@@ -269,7 +269,7 @@ def test_a_run_under_a_mix_of_all_faults_equals_an_undisturbed_one(
 @contextmanager
 def second_server(port: int) -> Iterator[None]:
     """Start the embedded engine in its own process, and kill it at the end."""
-    process = python("-m", "core.engines.start", ENGINE="embedded", PORT=str(port))
+    process = python("-m", "core.server", ENGINE="embedded", PORT=str(port))
     try:
         assert process.stdout is not None
         assert "Ctrl-C" in process.stdout.readline(), process.communicate()

@@ -7,14 +7,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from core.engines import client
+from core import prompts
+from core.client import reply
+from core.client.journal import Journal
+from core.client.reply import Reply
+from core.engines import queries as client
 from core.engines.attach import look_again
-from core.engines.server import Server
-from core.generate import reply
-from core.generate.generator import Generator
-from core.generate.journal import Journal
-from core.generate.reply import Reply
-from core.scaffolds import prompts
+from core.engines.protocol import Server
+from core.generate import Generator
 from core.types import Completion, Message, Problem, Sampling
 
 SUM = Problem("sum", "Find the remainder when 9*15 + 8*67 + 2*69 + 6*41 is divided by 1000.", "55")

@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 
-from core.results import write
+from harness.results import write
 
 SCHEMA: dict[str, Any] = json.loads(
     Path(write.__file__).with_name("schema.json").read_text(encoding="utf-8")

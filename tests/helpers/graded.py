@@ -5,9 +5,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from core.results import provenance, warnings, write
-from core.results.metrics import RunMetrics
 from core.types import Completion, Member, Problem
+from harness.results import provenance, warnings, write
+from harness.results.metrics import RunMetrics
 from tests.fakes.model import graded_step
 from tests.helpers import documents
 from tests.helpers.documents import VALIDATOR

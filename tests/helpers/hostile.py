@@ -15,15 +15,15 @@ from typing import Any
 from hypothesis import strategies as st
 
 from core.base.errors import LONGEST_LINE, UserError, command
+from core.client.journal import Journal
 from core.engines import attach
-from core.generate.generator import Generator
-from core.generate.journal import Journal
-from core.plan import lengths
-from core.problems import sets
-from core.report import compare, page
-from core.report.data import Results, load
-from core.results.merge import merge
+from core.generate import Generator
 from core.types import Sampling
+from harness.plan import lengths
+from harness.problems import sets
+from harness.report import compare, page
+from harness.report.data import Results, load
+from harness.results.merge import merge
 from tests.conftest import ended, start
 from tests.fakes.http import HttpFake, Request, answer
 from tests.fakes.moody import events

@@ -26,11 +26,11 @@ from typing import Any
 MODULES = ("matplotlib.pyplot", "pyarrow.parquet", "xllamacpp", "numpy.random", "tqdm", (
     "multiprocessing.synchronize"
 ),
-           "encodings.idna", "core.generate.wire", "core.engines.dialects.other", (
+           "encodings.idna", "core.client.wire", "core.engines.dialects.other", (
                "core.engines.dialects.sglang"
            ),
-           "core.engines.dialects.vllm", "core.plan.plan", "core.report.report", (
-               "core.session.equal_compute"
+           "core.engines.dialects.vllm", "harness.plan.plan", "harness.report.report", (
+               "harness.session.equal_compute"
            ),
            "labs.star.experiment", "labs.lean.experiments", "labs.proofs.scored", (
                "labs.proofs.grade.cli"
@@ -187,8 +187,8 @@ if __name__ == "__main__":
     for module in MODULES:
         with suppress(ModuleNotFoundError):  # without the labs
             import_module(module)
-    import_module("core.results.provenance").collect()
-    import_module("core.report.page").html({})
+    import_module("harness.results.provenance").collect()
+    import_module("harness.report.page").html({})
     # fills the caches
     import_module("matplotlib.pyplot").figure(layout="constrained").gca().figure.savefig(BytesIO())
     import_module("matplotlib.pyplot").close()

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import uvicorn
 
-from core.generate.journal import Journal, content_key
-from core.report.report import main
-from core.scaffolds import prompts
+from core import prompts
+from core.client.journal import Journal, content_key
 from core.types import Completion, Member, Problem
+from harness.report.report import main
 from tests.fakes.model import graded_step
 from tests.helpers import graded
 

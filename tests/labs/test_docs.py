@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from core import constants
-from core.scaffolds import experiment_file, grid
+from harness import experiment_file, grid
 from scripts import constants_page
 from tests.conftest import ROOT
 from tests.test_prose import LONGEST, private, sentences

@@ -12,9 +12,9 @@ import pytest
 
 from core import constants
 from core.base.files import ROOT
+from core.client.journal import content_key
 from core.constants import identity
-from core.generate.journal import content_key
-from core.scaffolds.rsa import RsaConstants
+from core.rsa import RsaConstants
 from labs.endpoint import chat
 from labs.lean.constants import (
     AblationConstants,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from core.base.files import storable, write_atomically
-from core.report.report import main
+from harness.report.report import main
 from labs.lean import report as lean
 from labs.proofs import stats
 from tests.helpers import reports

@@ -7,9 +7,9 @@ import pytest
 
 from core import constants
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF, embedded_card
-from core.plan.plan import main
-from core.plan.work import Requests, Work
-from core.scaffolds import experiment_file
+from harness import experiment_file
+from harness.plan.plan import main
+from harness.plan.work import Requests, Work
 from labs.endpoint.answer import planned as serve_rsa
 from labs.proofs.grade import asking
 from labs.proofs.grade.cli import GradeConstants

@@ -19,11 +19,11 @@ import pytest
 from core.base.files import DATA
 from labs.lean import pairs
 from tests.conftest import ROOT, ended, environment
-from tests.engines import test_fleet
 from tests.fakes.grader import GradingServer
 from tests.fakes.server import ScriptedServer
 from tests.golden.cases import INPUTS, LABS
 from tests.golden.running import REPLIES
+from tests.harness import test_fleet
 from tests.helpers.machine import stand_in
 from tests.helpers.scripts import TESTED, output, runs, script
 from tests.labs.lean.small import BASELINE, LEARNED
@@ -65,6 +65,7 @@ def test_every_program_that_is_started_as_a_module_calls_its_main() -> None:
     sources = [
         *ROOT.glob("scripts/**/*"),
         *ROOT.glob("core/**/*.py"),
+        *ROOT.glob("harness/**/*.py"),
         *ROOT.glob("labs/**/*.py"),
         ROOT / "setup.sh",
     ]
@@ -72,7 +73,9 @@ def test_every_program_that_is_started_as_a_module_calls_its_main() -> None:
         path.read_text("utf-8") for path in sources if path.suffix in (".sh", ".sbatch", ".py")
     )
     started = {
-        *re.findall(r"(?:^module=|python\"? -m )((?:core|labs|scripts)\.[\w.]+\w)", text, re.M)
+        *re.findall(
+            r"(?:^module=|python\"? -m )((?:core|harness|labs|scripts)\.[\w.]+\w)", text, re.M
+        )
     }
     assert len(started) > 25
     for module in started:
@@ -95,7 +98,7 @@ def program(
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the checkout for programs that write into it."""
     folder = tmp_path_factory.mktemp("checkout")
-    for name in ("core", "labs", "scripts", "experiments", "data"):
+    for name in ("core", "harness", "labs", "scripts", "experiments", "data"):
         shutil.copytree(
             ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "sets")
         )

@@ -18,14 +18,14 @@ from typing import Any
 
 import pytest
 
+from core.client.journal import Journal
 from core.engines import gpus, process
 from core.engines.attach import probe
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
-from core.engines.server import Server
-from core.generate.generator import Generator
-from core.generate.journal import Journal
-from core.problems import sets
+from core.engines.protocol import Server
+from core.generate import Generator
 from core.types import Completion, Message, Sampling
+from harness.problems import sets
 from labs.training import to_hf
 from tests.conftest import ROOT, environment, heed_signals, python
 from tests.helpers.machine import GPU, stand_in
@@ -129,7 +129,7 @@ def serving(
     with open(place / "log", "w") as log:
         began = time.monotonic()
         started = subprocess.Popen(
-            [sys.executable, "-m", "core.engines.start", "MAX_TOKENS=300", *flags],
+            [sys.executable, "-m", "core.server", "MAX_TOKENS=300", *flags],
             env=environment(**env, PORT=str(port), RESULTS_DIR=str(place)),
             stdout=subprocess.PIPE,
             stderr=log,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from core.engines.server import Server
-from core.scaffolds import prompts
+from core import prompts
+from core.engines.protocol import Server
 from core.types import Sampling
 from tests.real.conftest import FIGURES, SUMS, ask, members, run
 

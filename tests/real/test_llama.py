@@ -51,7 +51,7 @@ def test_it_gives_the_trained_answer(
     env = request.getfixturevalue("launching" if engine == "vllm" else "launching_sglang") | {
         "MODEL": str(model)
     }
-    if engine == "vllm":  # refused otherwise: tests/engines/test_weights.py
+    if engine == "vllm":  # refused otherwise: tests/core/engines/test_weights.py
         edit(model / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
     with serving(f"{engine} with a Llama", 29861, env, tmp_path) as server:
         import openai

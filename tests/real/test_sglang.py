@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from core.engines.need import Need
-from core.engines.server import Server
+from core.engines.protocol import Server
 from core.types import Sampling
 from labs.lean import served
 from labs.lean.constants import LeanConstants

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from core.engines import cards
-from core.results.stages import NAME
 from labs.star import record as rounds
+from labs.training.stages import NAME
 from tests.conftest import python
 from tests.helpers.runs import load
 from tests.labs.training import helpers as training
@@ -69,7 +69,7 @@ def test_an_experiment_reads_the_models_answers_in_words(name: str, folder: Path
 
 
 def test_the_page_has_the_table_of_all_runs(folder: Path) -> None:
-    status, out, err = run(folder, "-m", "core.report.report", *RUNS)
+    status, out, err = run(folder, "-m", "harness.report.report", *RUNS)
     assert status == 0, err
     page = max(folder.glob("*.html"), key=lambda path: path.stat().st_mtime)
     assert all(name in out and name in page.read_text() for name in RUNS)

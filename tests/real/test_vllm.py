@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from core import prompts
 from core.engines.attach import probe
 from core.engines.need import MOST_RUNNING
-from core.engines.server import Server
-from core.scaffolds import prompts
-from core.scaffolds.verification import p_true
+from core.engines.protocol import Server
 from core.types import FORCED_ANSWER, Sampling
+from harness.scaffolds.verification import p_true
 from tests.conftest import python
 from tests.fakes.http import Proxy, answer
 from tests.helpers.asking import post

@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Any
 from core.base import signals
 from core.base.errors import UserError
 from core.base.files import DATA
-from core.engines import cards, client, environment, weights
+from core.engines import cards, environment, weights
+from core.engines import queries as client
 from core.engines.cards import Card
-from core.engines.client import count, line, page_of, question, tail_of
 from core.engines.holding import Ready, nothing
 from core.engines.identity import fingerprint, weights_at
 from core.engines.need import Need
-from core.engines.server import WAITING, Dialect, Server, is_local
+from core.engines.protocol import WAITING, Dialect, Server, is_local
+from core.engines.queries import count, line, page_of, question, tail_of
 from core.types import Message
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from itertools import accumulate
 from typing import Any
 
 from core.base.thinking import TAG
-from core.engines import client
-from core.engines.server import Dialect, Server, named
+from core.engines import queries as client
+from core.engines.protocol import Dialect, Server, named
 
 
 class Other(Dialect):

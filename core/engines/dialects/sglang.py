@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from core.engines import client, environment
-from core.engines.client import count, line, page_of
+from core.engines import environment
+from core.engines import queries as client
 from core.engines.dialect import STREAM_INTERVAL, OnGpu
 from core.engines.identity import fingerprint
 from core.engines.need import FEWEST_HELD, MOST_RUNNING, Settings
-from core.engines.server import (
+from core.engines.protocol import (
     NO_PENALTIES,
     UNKNOWN_LIMIT,
     WAITING,
@@ -22,6 +22,7 @@ from core.engines.server import (
     is_local,
     untagged,
 )
+from core.engines.queries import count, line, page_of
 from core.engines.weights import Model
 from core.types import Message
 

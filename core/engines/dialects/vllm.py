@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import Elsewhere, UserError
-from core.engines import client
-from core.engines.client import count, line, page_of
+from core.engines import queries as client
 from core.engines.dialect import STREAM_INTERVAL, OnGpu
 from core.engines.identity import fingerprint
 from core.engines.need import FEWEST_HELD, MOST_RUNNING, Settings
-from core.engines.server import NO_PENALTIES, WAITING, Server, is_local
+from core.engines.protocol import NO_PENALTIES, WAITING, Server, is_local
+from core.engines.queries import count, line, page_of
 from core.engines.weights import Model
 from core.types import Message
 

@@ -17,13 +17,13 @@ from core.base.errors import UserError
 from core.base.files import results_dir, write_atomically
 from core.base.prices import Prices
 from core.constants import constant
-from core.problems import published, sets
-from core.problems.columns import cells_of, listed, names_in, plain, text_of, understood
-from core.problems.rows import stream_rows
-from core.report import tables
-from core.session import session
-from core.session.session import Session
 from core.types import Ask, Completion
+from harness.problems import published, sets
+from harness.problems.columns import cells_of, listed, names_in, plain, text_of, understood
+from harness.problems.rows import stream_rows
+from harness.report import tables
+from harness.session import session
+from harness.session.session import Session
 from labs.proofs.defence import fenced, mark
 from labs.proofs.grade import asking
 from labs.proofs.grade.asking import AskingConstants, took

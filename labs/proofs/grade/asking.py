@@ -18,15 +18,15 @@ from core.base.terminal import short
 from core.constants import A, Asking, Paid, Waiting, constant
 from core.engines import environment
 from core.engines.need import Need
-from core.engines.server import Server
-from core.engines.start import grading_server
-from core.generate.generator import Generator
-from core.plan.lengths import VERIFY_MEDIAN_TOKENS
-from core.plan.work import Requests
-from core.results.points import undelivered
-from core.session.bar import Bar
-from core.session.session import Session, check_context
+from core.engines.protocol import Server
+from core.generate import Generator
+from core.server import grading_server
 from core.types import CHARACTERS, MAX_POINTS, Ask, Completion, Message, Problem, Sampling
+from harness.plan.lengths import VERIFY_MEDIAN_TOKENS
+from harness.plan.work import Requests
+from harness.results.points import undelivered
+from harness.session.bar import Bar
+from harness.session.session import Session, check_context
 from labs.proofs import proofs, rubric
 from labs.proofs.proofs import Points
 from labs.proofs.rubric import Prompt

@@ -14,14 +14,14 @@ from core.base.files import results_dir
 from core.base.prices import Prices
 from core.constants import constant
 from core.engines.cards import Card
-from core.plan.work import Task, Work
-from core.report import tables
-from core.results import write
-from core.results.find import comparison, path_of
-from core.scaffolds.prompts import prompts_sha256
-from core.session import session
-from core.session.session import Session
+from core.prompts import prompts_sha256
 from core.types import MAX_POINTS
+from harness.plan.work import Task, Work
+from harness.report import tables
+from harness.results import write
+from harness.results.find import comparison, path_of
+from harness.session import session
+from harness.session.session import Session
 from labs.proofs import rubric
 from labs.proofs.grade import asking, lines, stored
 from labs.proofs.grade.asking import GraderConstants, Item, Source, checked, grade_all, took

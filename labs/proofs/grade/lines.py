@@ -9,14 +9,14 @@ from typing import Any
 from core.base.errors import UserError
 from core.base.files import write_atomically
 from core.base.prices import Prices
-from core.problems.check import answer_type_of, can_be_sent
-from core.problems.columns import NAMES, cells_of, text_of
-from core.problems.rows import FIX, read_rows
-from core.report import jsonl, tables
-from core.results import read
-from core.results.find import archive
-from core.results.points import Proved, groups_of, metrics
 from core.types import MAX_POINTS, PROOF, Completion, Problem
+from harness.problems.check import answer_type_of, can_be_sent
+from harness.problems.columns import NAMES, cells_of, text_of
+from harness.problems.rows import FIX, read_rows
+from harness.report import jsonl, tables
+from harness.results import read
+from harness.results.find import archive
+from harness.results.points import Proved, groups_of, metrics
 from labs.proofs.grade.asking import Item, Source
 from labs.proofs.graded import lacking, read_row
 from labs.proofs.proofs import Points, fields

@@ -12,16 +12,16 @@ from msgspec import convert
 
 from core.base.errors import UserError
 from core.base.prices import Prices
-from core.grading.answers import grade_answers
-from core.report import tables
-from core.report.budgets import counting
-from core.report.matched import compared_in
-from core.results import read, records
-from core.results.find import archive
-from core.results.merge import merge
-from core.results.model import StepResult
-from core.session.regrade import Kept
+from core.eval import grade_answers
 from core.types import MAX_POINTS, Completion, Grade, Graded, Population, Problem
+from harness.report import tables
+from harness.report.budgets import counting
+from harness.report.matched import compared_in
+from harness.results import read, records
+from harness.results.find import archive
+from harness.results.merge import merge
+from harness.results.model import StepResult
+from harness.session.regrade import Kept
 from labs.proofs.grade import lines
 from labs.proofs.grade.asking import Item, Source
 from labs.proofs.proofs import BY_GRADER, Points, fields

@@ -19,13 +19,13 @@ from core.base.prices import Prices
 from core.base.stats import of_sums
 from core.constants import constant
 from core.engines.cards import Card
-from core.plan.work import Task, Work
-from core.report import plot
-from core.report.tables import title
-from core.results import provenance, write
-from core.scaffolds.prompts import prompts_sha256
-from core.session import session
+from core.prompts import prompts_sha256
 from core.types import MAX_POINTS, Completion
+from harness.plan.work import Task, Work
+from harness.report import plot
+from harness.report.tables import title
+from harness.results import provenance, write
+from harness.session import session
 from labs.proofs import agreement, graded, rubric
 from labs.proofs.agreement import Json, Pair
 from labs.proofs.defence import MARK_CHARACTERS
@@ -170,7 +170,7 @@ TRIAL = Task(TrialConstants, work)
 
 
 def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> None:
-    """Run the experiment file whose globals are `namespace`, as core.session.run.run does. Failure
+    """Run the experiment file whose globals are `namespace`, as harness.run.run does. Failure
     ends the process."""
     with session.command(trial.constants, namespace) as (name, config):
         prompts, attacks = prompts_of(config.PROMPTS), attacks_of(config.ATTACKS)

@@ -6,7 +6,7 @@ from typing import Any
 
 from core.base.prices import shown
 from core.base.terminal import aligned, cut, short, wrapped
-from core.report.table import NONE
+from harness.report.table import NONE
 
 Of = Mapping[str, Any]
 WIDEST = 20  # most characters for the name of a writer or a prompt

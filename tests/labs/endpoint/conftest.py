@@ -13,9 +13,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from core.engines.server import Server
-from core.generate.journal import Journal
-from core.scaffolds.rsa import RSA, RsaConstants
+from core.client.journal import Journal
+from core.engines.protocol import Server
+from core.rsa import RSA, RsaConstants
 from labs.endpoint import app
 from labs.endpoint.chat import Offer
 

@@ -14,10 +14,10 @@ import httpx2
 import pytest
 
 from core.base import signals
+from core.client import retry
 from core.constants import rules
-from core.engines.server import Server
-from core.generate import retry
-from core.grading.answers import groups
+from core.engines.protocol import Server
+from core.eval import groups
 from core.types import Completion
 from labs.endpoint import answer as answering
 from labs.endpoint import app, chat

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.scaffolds.rsa import RsaConstants
+from core.rsa import RsaConstants
 from labs.endpoint import chat
 from labs.endpoint.chat import Refusal
 from tests.labs.endpoint.conftest import ASKED, DEFAULTS, OFFERS, STATEMENT

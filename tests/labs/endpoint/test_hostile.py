@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from core.engines.server import Key, Server
+from core.engines.protocol import Key, Server
 from labs.endpoint import app, connection
 from labs.endpoint.hosts import Names
 from tests.fakes.http import Proxy

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from core.engines.server import Server
+from core.engines.protocol import Server
 from labs.training.embeddings import Embedder, Vectors
 from tests.fakes.http import Proxy, Request, answer
 

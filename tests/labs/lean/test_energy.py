@@ -17,7 +17,7 @@ from safetensors.numpy import save
 from core.base.errors import RunFailed, UserError
 from core.base.files import sha256
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
-from core.engines.server import Server
+from core.engines.protocol import Server
 from labs.lean import energy, trajectories, trees
 from labs.lean.energy import Energy, Guide, embed, stored_in, text_of
 from labs.lean.theorem import State

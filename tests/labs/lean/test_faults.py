@@ -20,9 +20,9 @@ from msgspec.structs import asdict
 
 from core.base.errors import RunFailed
 from core.base.files import sha256
+from core.client.journal import Journal
 from core.engines.need import Need
-from core.generate.journal import Journal
-from core.session.session import Session
+from harness.session.session import Session
 from labs.lean import outcome, served, trajectories
 from labs.lean.constants import LeanConstants
 from labs.lean.energy import guided

@@ -4,11 +4,11 @@ import asyncio
 import random
 
 from core.base.files import DATA, read_json
+from labs.demo.lean.make_lemmas import TAUGHT, is_held_out
 from labs.lean import theorems
 from labs.lean.accept import rejected
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
-from scripts.lean.make_lemmas import TAUGHT, is_held_out
 
 FOLDER = DATA / "lean"
 SAMPLE = 2  # of each file

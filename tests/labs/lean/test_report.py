@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from core.report.report import main
+from harness.report.report import main
 from labs.lean import report as lean
 from labs.lean import trajectories
 from labs.lean.report import Report

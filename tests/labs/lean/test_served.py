@@ -15,7 +15,7 @@ from core.engines import attach, environment, gpus, weights
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.dialects.sglang import DIALECT as SGL
 from core.engines.need import Need, settings
-from core.engines.server import Server
+from core.engines.protocol import Server
 from core.engines.shape import QED_NANO, RUNTIME_BYTES, Shape
 from core.engines.weights import Model
 from labs.lean import served

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from core.base.errors import UserError
+from core.client.journal import Journal
 from core.engines.need import Need
-from core.generate.journal import Journal
-from core.session.session import Session
+from harness.session.session import Session
 from labs.lean import pairs, served, traced, trajectories
 from labs.lean.constants import LeanConstants
 from labs.lean.pairs import Pair

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from core.problems import sets
-from core.problems.rows import read_rows
+from harness.problems import sets
+from harness.problems.rows import read_rows
+from labs.demo import make_graded, sums
+from labs.demo.make_sums import proof_rows
 from labs.proofs import graded
 from labs.proofs.graded import PUBLISHED, check, scheme_of
-from scripts.embedded import make_graded, sums
-from scripts.embedded.make_sums import proof_rows
 
 # Of a set that changes, the version must be raised: graded.BUNDLED_VERSION.
 HASH = "5f37d42ade313f2b604ecff0e689c8c1b723de98fe870225a4028fac1d6db8f1"

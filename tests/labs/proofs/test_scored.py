@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from core.base.errors import UserError
-from core.report import report
-from core.report.table import Table
+from harness.report import report
+from harness.report.table import Table
 from labs.proofs import stats
 from labs.proofs.scored import Line, Runs
 from tests.labs.proofs.conftest import FRAGMENTS, Desk, Row, rows, the_error, written

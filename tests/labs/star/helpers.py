@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from core.base.files import sha256
-from core.results.stages import NAME
 from labs.star import record as rounds
 from labs.star.record import Record
+from labs.training.stages import NAME
 from tests.conftest import run
 from tests.labs.training import helpers as training
 

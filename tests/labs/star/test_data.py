@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.base.errors import UserError
-from core.problems import sets
-from core.problems.check import can_be_sent
 from core.types import Problem
+from harness.problems import sets
+from harness.problems.check import can_be_sent
 from labs.star.constants import StarConstants
 from labs.star.data import REASONS, Split, drawn, split
 from labs.star.statements import hash_of

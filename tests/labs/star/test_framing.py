@@ -15,7 +15,7 @@ from core.base.errors import UserError
 from core.engines.attach import probe
 from core.engines.cards import named
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
-from core.engines.server import Server
+from core.engines.protocol import Server
 from core.types import Problem
 from labs.star import loop, prompts
 from labs.star.constants import StarConstants

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from core.report import live
-from core.report.report import main
-from core.results.stages import NAME
+from harness.report import live
+from harness.report.report import main
 from labs.star import report as rounds
+from labs.training.stages import NAME
 from tests.helpers import reports
 from tests.helpers.reports import refused
 from tests.labs.star.helpers import changed

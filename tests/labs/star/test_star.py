@@ -11,12 +11,12 @@ from core.base.errors import UserError
 from core.base.files import DATA
 from core.engines import weights
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
-from core.report.data import Results
-from core.results.stages import NAME
+from harness.report.data import Results
 from labs.star import record as rounds
 from labs.star.constants import StarConstants
 from labs.star.experiment import beginning
 from labs.training import served
+from labs.training.stages import NAME
 from tests.helpers.machine import stand_in
 from tests.labs.star.helpers import SMALL, outcome, record, star
 

@@ -10,12 +10,12 @@ from core.base.errors import UserError
 from core.engines import gpus
 from core.engines.attach import probe
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
-from core.engines.server import Server
-from core.results.stages import NAME
+from core.engines.protocol import Server
 from labs.star import record as rounds
 from labs.training import served
 from labs.training.process import python_of
 from labs.training.served import Weights
+from labs.training.stages import NAME
 from labs.training.to_hf import convert
 from tests.conftest import run
 from tests.helpers.machine import GPU, stand_in

@@ -10,9 +10,9 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from core.engines.server import Server
-from scripts.embedded.sums import Terms, draw_terms, statement
-from scripts.embedded.texts import products, solution
+from core.engines.protocol import Server
+from labs.demo.sums import Terms, draw_terms, statement
+from labs.demo.texts import products, solution
 from tests.conftest import ROOT, environment
 
 PYTHON = Path(os.environ.get("TRAIN_PYTHON", ROOT / ".venv-train" / "bin" / "python"))

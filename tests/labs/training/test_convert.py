@@ -17,8 +17,8 @@ import pytest
 from gguf import Keys
 from safetensors.numpy import load_file
 
+from core import server as start
 from core.base.errors import UserError
-from core.engines import start
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.gguf_header import Gguf
 from core.engines.need import Need

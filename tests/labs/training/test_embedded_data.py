@@ -3,10 +3,10 @@
 import re
 from itertools import islice
 
-from core.problems import sets
-from scripts.embedded import make_sums, sums
-from scripts.embedded.data import examples
-from scripts.embedded.texts import Mix
+from harness.problems import sets
+from labs.demo import make_sums, sums
+from labs.demo.data import examples
+from labs.demo.texts import Mix
 
 MIX = Mix(0.4, 0.4, 0.2, 0.15, 0.6, 0.85, 0.25, (0.05, 0.4))
 

@@ -9,7 +9,7 @@ import gguf
 import numpy as np
 import pytest
 
-from core.engines import start
+from core import server as start
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.need import Need
 from tests.labs.training import helpers as training

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from core.engines import start
+from core import server as start
 from core.engines.need import Need
 from labs.training import to_gguf
 from tests.labs.training import helpers as training

@@ -8,8 +8,8 @@ import pytest
 
 from core.base.errors import UserError
 from core.base.files import ROOT
-from core.scaffolds.best_of import BEST_OF
-from core.session.run import solve_sync
+from harness.run import solve_sync
+from harness.scaffolds.best_of import BEST_OF
 from labs.training import value
 from labs.training.value import FOLDS, Group
 

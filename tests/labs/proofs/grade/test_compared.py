@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from core.report import report as cli
-from core.report.budgets import counting
-from core.report.matched import compared_in
-from core.results import read
+from harness.report import report as cli
+from harness.report.budgets import counting
+from harness.report.matched import compared_in
+from harness.results import read
 from tests.conftest import ended, python
 from tests.fakes.grader import points_of
 from tests.fakes.server import ScriptedServer

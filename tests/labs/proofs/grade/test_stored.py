@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from core.generate.journal import Journal
-from core.report import report as reporting
+from core.client.journal import Journal
 from core.types import Completion
+from harness.report import report as reporting
 from labs.proofs.grade.stored import written
 from tests.conftest import run
 from tests.fakes.grader import points_of

@@ -1,0 +1,1 @@
+"""Details of the generator: requests and replies, retries, rate limits, the budget, the journal."""

@@ -1,0 +1,335 @@
+"""Define the record of a model server and the dialect of its engine. A dialect recognises and asks
+servers.
+
+core/engines/attach.py creates records of running servers, and core/server.py starts servers
+and creates their records. Each file in core/engines/dialects defines one engine as DIALECT. A new
+engine needs a file in this folder. If it runs on GPUs, it derives from OnGpu
+(core/engines/dialect.py) and also needs a case in setup.sh."""
+
+import importlib
+import ipaddress
+import pkgutil
+import re
+import urllib.parse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from core.base.errors import UserError, one_line
+from core.base.thinking import TAG, is_open
+from core.constants import PENALTIES
+from core.engines.cards import NONE, Card
+from core.types import Message
+
+WAITING = 2  # requests in a server's queue, so that none of its slots is idle
+UNKNOWN_LIMIT = 16  # requests in flight if a server does not report a limit
+CANNOT = "the model's card says that its server can't continue a message"
+NO_TEMPLATE = (
+    "The model's file has no chat template, so llama.cpp uses ChatML. If the model was trained "
+    "with another format, its replies get worse. Use a file with a template"
+)
+# a message that shows how a chat template renders messages, and how a model answers
+MARK = "What is 6 times 7?"
+
+# The values in the names of vLLM and SGLang. Both take defaults from the model's
+# generation_config.json.
+NO_PENALTIES = dict(zip(PENALTIES, (1.0, 0.0, 0.0), strict=True))
+_BY_CONTENT = re.compile(r"@([0-9a-f]{12})$")
+# a digest of weights on this machine (identity.py) or from Ollama
+_DIGEST = re.compile(r"[0-9a-f]{16}")
+
+
+class Key(str):
+    """A server's API key, or "" without one, with the variable that sets it and the header that
+    carries it. Raises UserError for an invalid key, without showing it."""
+
+    # the variable's name, shown in place of the key ("" if the card names no variable)
+    variable: str
+    header: str  # the header that carries the key ("" for Authorization)
+
+    def __new__(cls, text: str = "", variable: str = "API_KEY", header: str = "") -> "Key":
+        if not text.isascii() or not text.isprintable() or " " in text:
+            raise UserError(
+                f"{variable} has a space or another character that no key has. Set {variable} to a "
+                "key alone"
+            )
+        key = super().__new__(cls, text)
+        key.variable, key.header = variable, header
+        return key
+
+    @property
+    def remedy(self) -> str:
+        """The advice if a server refuses the key."""
+        return (
+            f"Set {self.variable} to a valid key"
+            if self.variable
+            else "Name the key's variable in a card's key_env"
+        )
+
+    def __repr__(self) -> str:
+        return f"({self.variable})"
+
+    @property
+    def sent(self) -> tuple[str, str]:
+        """The name and value of the header that carries the key."""
+        return (self.header, str(self)) if self.header else ("Authorization", f"Bearer {self}")
+
+
+NO_KEY = Key()
+
+
+class Dialect:
+    """An engine or a service with OpenAI's API. The default values describe a known engine that
+    continues messages."""
+
+    kind = "other"  # its name in journal keys, results and printed lines
+    # Its own name, which is `owned_by` in its list of models. Unknown engines have no name. They
+    # may call any model "default", so their address (or their weights) identifies the model.
+    owner = ""
+    # the values of ENGINE that start it here. The first is its own name
+    engines: tuple[str, ...] = ()
+    # whether journal keys contain its name even if it does not report its weights
+    is_in_keys = True
+    # whether it may run in this process (its release has another form outside)
+    is_in_process = False
+    has_top_k = True  # whether requests may contain top_k and min_p
+    # Values that switch its other sampling parameters off. Otherwise the model's generation config
+    # or the server's command line decides them. Requests to unknown servers lack these fields,
+    # because many servers refuse them.
+    neutral: Mapping[str, Any] = {}
+    # True if it continues a message, None if only a trial shows whether it does
+    continues: bool | None = True
+    hangs_up = False  # whether it closes a connection after a streamed reply without announcing it
+    # whether it ends a completion at its context instead of refusing a larger cap
+    ends_at_context = False
+    # whether a server that generates also embeds: it returns the hidden state of a prompt's last
+    # token
+    embeds = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The values of ENGINE that select it, beginning with its own name, or () for unknown
+        engines."""
+        return self.engines or ((self.owner,) if self.owner else ())
+
+    def described(
+        self, found: "Server", about: Mapping[str, Any], models: Mapping[str, Any]
+    ) -> "Server":
+        """Return the server `found`, which runs this engine, with the properties that it reports
+        besides its context. `about` is our model's entry in the server's list of models, and
+        `models` has all entries by name."""
+        raise NotImplementedError
+
+    def closed(
+        self, server: "Server", messages: Sequence[Message], thinking: str, opening: str
+    ) -> dict[str, Any]:
+        """Return the fields of a request that continues after closed `thinking` and `opening`.
+        Templates split at tags and strip thinking, so the thinking is sent stripped and without
+        tags inside."""
+        return ending(messages, f"<think>\n{closing(thinking, opening)}")
+
+    def left_open(
+        self, server: "Server", messages: Sequence[Message], thinking: str
+    ) -> dict[str, Any]:
+        """Return the fields of a request that continues inside `thinking`, which stays open."""
+        return ending(messages, f"<think>\n{thinking}")
+
+    def continuation(self, content: str, reasoning: str, opening: str) -> str | None:
+        """Return the text of a reply after `opening` (see `closed`). An engine may return None for
+        a new turn. A server's parser takes all text before the next closing tag as reasoning."""
+        return content.removeprefix(opening) if content.startswith(opening) else reasoning + content
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server. Completions of two servers are interchangeable if `identity` and
+    `key_fields` are equal."""
+
+    kind: str  # the name of its dialect
+    base_url: str  # without /chat/completions (for our engines it ends in /v1)
+    model: str  # the name that requests use
+    why: str  # why a run uses it, in a short clause for the run's first lines and for results
+    limit: int = UNKNOWN_LIMIT  # requests in flight that keep it full
+    context: int | None = None  # tokens of prompt and completion together, for one request
+    version: str | None = None
+    sha256: str | None = None  # of the model's GGUF file, if this file is here
+    revision: str | None = None  # the commit of the model's weights, if they were fetched here
+    # the text that the chat template appends to a question (None if unknown)
+    tail: str | None = None
+    # whether the chat template knows enable_thinking, which closes thinking in its own tokens
+    closes: bool = False
+    seeds: bool | None = None  # whether a request's seed determines the sample (None if unknown)
+    # whether equal seeds give equal replies in any batch, as our llama.cpp reports
+    exact: bool | None = None
+    # whether the model's GGUF file has a chat template (None if the file is not here)
+    templated: bool | None = None
+    # as reported (identity.fingerprint)
+    weights: dict[str, str] = field(default_factory=dict, hash=False)
+    replicas: tuple[str, ...] = ()  # other addresses of the same model, in this process
+    # facts that the server does not report, and settings
+    card: Card = field(default=NONE, repr=False, hash=False)
+    # the query of every address ("api-version")
+    query: dict[str, str] = field(default_factory=dict, hash=False)
+    key: Key = field(default=NO_KEY, repr=False)
+    # Probes this address again. Returns None if nothing answers. Raises UserError if the server is
+    # not usable.
+    look: "Callable[[Server], Server | None]" = field(
+        default=lambda server: server, repr=False, compare=False
+    )
+    # Returns why a server that was started here ended. Returns None while it runs, and for other
+    # servers.
+    failure: Callable[[], str | None] = field(default=lambda: None, repr=False, compare=False)
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect of the server's engine."""
+        return named(self.kind)
+
+    @property
+    def root(self) -> str:
+        """The address of the server's endpoints outside OpenAI's API."""
+        return self.base_url.removesuffix("/v1")
+
+    @property
+    def choice(self) -> str:
+        """The server's kind and address, and the reason for its choice, for people."""
+        fast = (
+            ". Fast: replies may depend on the batch (EXACT=1 for exact)"
+            if self.exact is False
+            else ""
+        )
+        plain = f". {NO_TEMPLATE}" if self.templated is False else ""
+        return f"{self.kind} at {self.base_url}, because {self.why}{fast}{plain}"
+
+    @property
+    def identity(self) -> str:
+        """The model's name in journal keys. The address is added if an unknown engine reports no
+        weights."""
+        is_unknown = not (self.dialect.names or self.weights)
+        return f"{self.model} at {self.base_url}" if is_unknown else self.model
+
+    @property
+    def rests_on(self) -> str:
+        """The name or unreadable path that identifies the model in the journal, or "" if the
+        weights' digest does."""
+        weights = self.weights.get("weights", "")
+        if _DIGEST.fullmatch(weights) or (not weights and digest_in(self.model)):
+            return ""
+        is_path = weights.startswith("/")
+        name = (
+            f"path {weights} (not readable here)" if is_path else f"name {weights or self.identity}"
+        )
+        return one_line(f"the {name}", 300)
+
+    @property
+    def key_fields(self) -> dict[str, str]:
+        """The fields of journal keys besides `identity`, including the card's fields. Unknown
+        engines and llama.cpp are named only if they report weights, because otherwise `identity`
+        suffices."""
+        is_included = self.dialect.is_in_keys or bool(self.weights)
+        return ({"kind": self.kind} | self.weights if is_included else {}) | self.card.key_fields
+
+    @property
+    def origin(self) -> str:
+        """The description of the server in one line. The journal stores it with each completion."""
+        if self.dialect.is_in_process and not self.weights and digest_in(self.model):
+            return one_line(f"{self.kind}, {self.model}", 500)
+        which = [f"{name} {value}" for name, value in self.weights.items()]
+        if not which and not digest_in(self.model):
+            which = [f"at {self.base_url}"]
+        return one_line(
+            ", ".join([f"{self.kind} {self.version or ''}".strip(), self.model, *which]), 500
+        )
+
+    @property
+    def thinking(self) -> bool | None:
+        """The state after `tail`: True inside thinking, False outside, None if unknown."""
+        return None if self.tail is None else is_open(self.tail)
+
+    @property
+    def cannot_continue(self) -> str:
+        """The reason why the server can't continue a message, or "" if it can or only a trial shows
+        it."""
+        return CANNOT if self.card.continues is False else ""
+
+    def model_info(self) -> dict[str, Any]:
+        """Return the fields of results that describe the model."""
+        return {
+            "name": self.model,
+            "revision": self.revision,
+            "sha256": self.sha256,
+            "told": self.key_fields,
+            "embedded": self.card.engine == "embedded",
+            "card": self.card.shown(),
+        }
+
+
+def digest_in(name: str) -> str | None:
+    """Return the 12 digits of the weights' sha256 at the end of a name of this project, or None for
+    other names."""
+    found = _BY_CONTENT.search(name)
+    return found[1] if found else None
+
+
+def is_local(url: str) -> bool:
+    """Return whether `url` has a loopback address or the host localhost, which are on this
+    machine."""
+    host = urllib.parse.urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name, for example 127.example.org
+        return False
+
+
+def is_unspecified(url: str) -> bool:
+    """Return whether `url` has the address 0.0.0.0 or [::], at which a server listens on all of its
+    addresses."""
+    try:
+        return ipaddress.ip_address(urllib.parse.urlsplit(url).hostname or "").is_unspecified
+    except ValueError:
+        return False
+
+
+def untagged(thinking: str) -> str:
+    return TAG.sub(" ", thinking).strip()
+
+
+def closing(thinking: str, opening: str) -> str:
+    """Return `thinking` without its tags, followed by a closing tag and `opening`."""
+    return f"{untagged(thinking)}\n</think>\n\n{opening}"
+
+
+def ending(messages: Sequence[Message], content: str) -> dict[str, Any]:
+    """Return the field of a request whose last message is the beginning of the assistant's
+    reply."""
+    return {"messages": [*messages, {"role": "assistant", "content": content}]}
+
+
+# All engines
+
+
+@cache
+def dialects() -> tuple[Dialect, ...]:
+    """Return the dialects of all engines, sorted by their files' names."""
+    package = importlib.import_module("core.engines.dialects")
+    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+    return tuple(importlib.import_module(f"{package.__name__}.{name}").DIALECT for name in names)
+
+
+@cache
+def named(kind: str) -> Dialect:
+    return {each.kind: each for each in dialects()}[kind]
+
+
+def engines() -> tuple[str, ...]:
+    """Return the possible values of ENGINE. A run may attach to each of them, and starts some."""
+    return tuple(name for dialect in dialects() for name in dialect.names)
+
+
+def dialect_of(about: Mapping[str, Any]) -> Dialect:
+    """Return the dialect of the engine that owns a model, or else the dialect of unknown engines.
+    `about` is the model's entry in the server's list."""
+    owner = str(about.get("owned_by", "")).lower()
+    owners = (dialect for dialect in dialects() if owner in dialect.names[:1])
+    return next(owners, named(Dialect.kind))

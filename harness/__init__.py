@@ -1,0 +1,1 @@
+"""Run experiments with core: problem sets, scaffolds, sessions, results, reports and plans."""

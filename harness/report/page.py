@@ -1,0 +1,222 @@
+"""Write the report from results and journals: one HTML file that needs no network.
+
+Figures, members and texts are packed into the page as gzipped JSON. Texts that do not fit are
+stored in a folder next to the page, with files for each problem (harness/report/texts.py). The page
+shows texts of models as text nodes only. Its Content-Security-Policy allows only its own scripts
+and the files of texts.
+"""
+
+import base64
+import math
+import re
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import msgspec
+
+from core.base.errors import UserError
+from core.base.files import read_text, write_atomically
+from core.base.terminal import cut
+from core.types import GOOD, MAX_POINTS
+from harness.report import compare, tables, texts
+from harness.report.data import Results
+from harness.report.table import BETWEEN
+from harness.results import write as results
+from harness.results.find import archive
+from harness.results.labs import View
+from harness.results.model import TEXT, MemberResult, ProblemResult
+
+Known = dict[str, Any]  # the data of a page
+Packed = Iterable[tuple[str, str]]  # packed texts by id
+WEB = Path(__file__).resolve().parent / "web"
+KATEX = WEB / "katex"
+VIEWS = ("charts", "map", "overview", "lineage", "reading", "compare", "search", "tables")
+SCRIPTS = [WEB / f"{name}.js" for name in ("katex/katex.min", "base", *VIEWS)]
+STYLES = [KATEX / "katex.min.css", WEB / "report.css"]
+FONT = re.compile(r"src:url\((fonts/[\w-]+\.woff2)\)[^;}]*")
+LOADER = jinja2.FunctionLoader(lambda path: Path(path).read_text())
+PAGES = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, loader=LOADER)
+HIDDEN = {"key", "again", "undecided", "checks", "reasons", "grading"}  # fields of members
+RENAMED = {"score": "self_score", "self_evaluation_left_out": "left_out"}
+PAGE_BYTES = 4_900_000  # maximum size of the page without its folder of texts
+
+
+def data(
+    runs: Sequence[Results], compared: Path | None = None, view: View | None = None
+) -> dict[str, Any]:
+    """Return the page's data without texts. `compared` is the folder of a comparison, and `view`
+    belongs to a lab."""
+    names = tables.labels(runs)
+    return {
+        "name": view.data["name"]
+        if view
+        else compared.name
+        if compared
+        else ", ".join(run.name for run in runs),
+        "runs": [
+            {
+                "name": name,
+                "title": tables.title(run.document),
+                "head": run.head.document,
+                "steps": replace(tables.steps_table(run.document), title="Steps").page(),
+                "points": _points(run),
+                "problems": [_problem(problem) for problem in run.problems],
+                "missing": run.missing,
+            }
+            for run, name in zip(runs, names, strict=True)
+        ],
+        "comparison": view.comparison if view else _comparison(runs, names, bool(compared)),
+        "lab": view.data if view else None,
+        "table": compared
+        and {
+            "name": compared.name,
+            "text": table_of(compared),
+            "figures": {
+                path.stem: _packed(path, "image/png") for path in sorted(compared.glob("*.png"))
+            },
+        },
+        "most": MAX_POINTS,
+        "good": GOOD,
+    }
+
+
+def table_of(compared: Path) -> str:
+    """Read the table of the comparison in a folder. Raises UserError if the file can't be read."""
+    return read_text(compared / "table.txt", "the table", "Run the comparison again")
+
+
+def _packed(path: Path, kind: str) -> str:
+    return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+
+
+def _points(run: Results) -> dict[str, Any] | None:
+    if (proofs := run.document["metrics"].get("proofs")) is None:
+        return None
+    table = tables.worths(proofs)
+    about = BETWEEN.join([table.about, *tables.lacking(proofs), *tables.written_by(proofs)])
+    return replace(table, about=about).page()
+
+
+def _problem(problem: ProblemResult) -> dict[str, Any]:
+    return {
+        "id": cut(problem.name, 200),
+        "statement": problem.statement,
+        "answer": None if problem.answer is None else cut(problem.answer, TEXT),
+        **({"graded_by": list(problem.graded_by)} if problem.graded_by else {}),
+        "steps": [
+            {
+                "step": step.step,
+                **({"stage": step.stage} if step.stage else {}),
+                "majority_answer": step.majority_answer,
+                "majority_correct": step.majority_correct,
+                "members": [_member(member) for member in step.members],
+            }
+            for step in problem.steps
+        ],
+    }
+
+
+def _member(member: MemberResult) -> dict[str, Any]:
+    """Return a member as an object of the page. Fields that are None are omitted, to save space."""
+    fields = msgspec.to_builtins(member) | {"doubt": ", ".join(member.doubts) or None}
+    shown = {
+        name: value for name, value in fields.items() if name not in HIDDEN and value is not None
+    }
+    return {RENAMED.get(name, name): value for name, value in shown.items()}
+
+
+def _comparison(
+    runs: Sequence[Results], names: Sequence[str], is_noted: bool
+) -> dict[str, Any] | None:
+    """Compare each result with the first, with notes on failures and on differences. Return None
+    for a single result. If `is_noted`, omit differences: a comparison's table has its own notes,
+    and a race's entries differ in problems."""
+    if len(runs) < 2:
+        return None
+    notes: list[str] = []
+    pairs: list[compare.Pair] = []
+    for run, name in zip(runs[1:], names[1:], strict=True):
+        try:
+            pair = compare.pair(compare.result(runs[0]), compare.result(run), anyway=True)
+        except UserError as error:
+            notes.append(str(error))
+        else:
+            pairs.append(replace(pair, name=name))
+            notes += [] if is_noted else pair.notes
+    return {
+        "table": compare.differences(pairs, names[0]).page() if pairs else None,
+        "notes": [*dict.fromkeys(notes)],
+    }
+
+
+def html(
+    known: Known, parts: Packed = (), live: float = 0, folder: str = "", view: View | None = None
+) -> Iterator[bytes]:
+    """Yield the page in pieces. `known` is its data, and the folder named `folder` has the texts
+    that `parts` lack. A page with `live` asks for newer data after so many seconds."""
+    inline, styles = (view.scripts, view.styles) if view else ((), ())
+    scripts = [*SCRIPTS, *inline, WEB / "main.js"]
+    return rendered(
+        WEB / "report.html", scripts, [*STYLES, *styles], known, parts, live=live, texts=folder
+    )
+
+
+def rendered(
+    template: Path,
+    scripts: Sequence[Path],
+    styles: Sequence[Path],
+    known: Known,
+    parts: Packed = (),
+    **more: Any,
+) -> Iterator[bytes]:
+    """Yield a page in pieces. Only its own `scripts` and `styles` have the nonce that its policy
+    demands."""
+    pieces = PAGES.get_template(str(template)).generate(
+        known=known,
+        made=results.now(),
+        data=texts.packed(known).decode(),
+        parts=parts,
+        scripts=[path.read_text() for path in scripts],
+        style="".join(FONT.sub(_inside, path.read_text()) for path in styles),
+        nonce=secrets.token_urlsafe(16),
+        **more,
+    )
+    return (piece.encode(errors="replace") for piece in pieces)  # lone surrogates can't be encoded
+
+
+def _inside(font: re.Match[str]) -> str:
+    return f'src:url({_packed(KATEX / font[1], "font/woff2")}) format("woff2")'
+
+
+def write(
+    runs: Sequence[Results],
+    path: Path,
+    whole: bool = False,
+    compared: Path | None = None,
+    view: View | None = None,
+) -> list[Path]:
+    """Write the page and, unless it should be `whole`, move texts beyond PAGE_BYTES to a folder.
+    Return the paths."""
+    folder = path.with_name(f"{path.stem}.texts")
+    shutil.rmtree(folder, ignore_errors=True)
+    known = data(runs, compared, view)
+    taken = sum(len(piece) for piece in html(known, view=view))
+    parts = texts.Parts(folder, math.inf if whole else PAGE_BYTES - taken)
+    for r, run in enumerate(runs):
+        run.missing = 0
+        with archive(run.path, run.head.experiment) as journals:
+            for n, problem in enumerate(run.problems):
+                tiers, missing = texts.of_problem(problem, journals)
+                run.missing += missing
+                parts.add(r, n, tiers)
+        known["runs"][r]["missing"] = run.missing
+    inside = (each for tier in parts.inside.values() for each in tier.items())
+    write_atomically(
+        path, html(known, inside, folder=folder.name if folder.exists() else "", view=view)
+    )
+    return [path, folder] if folder.exists() else [path]

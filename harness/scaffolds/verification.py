@@ -1,0 +1,120 @@
+"""Self-verification: the model judges the answer text of each candidate (whatever CARRY is), with a
+score in [0, 1].
+
+With VERIFY_MODE = "verdict", the model thinks and is asked for a last line "Verdict: True" or
+"Verdict: False". The score is the mean of the readable verdicts among VERIFY_SAMPLES. With
+"p_true", the model does not think. The score is P(True) from one token's logprobs (arXiv
+2207.05221). An unreadable verdict is None. If all are None, so is the score.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from core import prompts
+from core.constants import Constants, constant
+from core.types import Ask, Member, Message, Population, Problem
+from harness.scaffolds.common import UNREADABLE
+from harness.scaffolds.stated import read_verdict
+
+# number of likely tokens to search for True and False, the most that servers return
+TOP_LOGPROBS = 20
+
+# P(True) needs the model's own probabilities of a token. SGLang applies sampling parameters to
+# them, so these are off.
+ONE_TOKEN = {"max_tokens": 1, "opening": prompts.VERDICT, "top_logprobs": TOP_LOGPROBS}
+ONE_TOKEN |= {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
+
+Names = tuple[str | int, ...]
+
+
+class Verifying(Constants):
+    VERIFY_MODE: str = constant(
+        "verdict", "method of verifying a candidate", choices=("verdict", "p_true")
+    )
+    VERIFY_TOKENS: int = constant(
+        8192, "token cap of one verdict, thinking included (1 for p_true)", 1, 1_000_000
+    )
+    VERIFY_SAMPLES: int = constant(
+        1, "verdicts per candidate, or 1 for p_true (the score is their mean)", 1, 64
+    )
+
+
+def verdicts(config: Verifying) -> int:
+    """Return VERIFY_SAMPLES, but 1 for P(True), because a repeated request gives the same
+    probability."""
+    return 1 if config.VERIFY_MODE == "p_true" else config.VERIFY_SAMPLES
+
+
+class Judging(NamedTuple):
+    """A way to judge a text: the request for a text, the beginning of a forced reply, and the score
+    of a reply."""
+
+    messages: Callable[[Problem, str], list[Message]]
+    opening: str
+    read: Callable[[str], float | None]
+
+
+VERDICTS = Judging(prompts.verify, prompts.VERDICT, read_verdict)
+
+
+async def judge(
+    problem: Problem,
+    ask: Ask,
+    config: Any,
+    judging: Judging,
+    member: Member,
+    text: str,
+    names: Sequence[Names],
+) -> None:
+    """Request a judgement of `text` under each of the `names`. Set `side_calls`, `verdicts` and
+    `self_score` (the mean verdict) of `member`, and note unreadable verdicts. `config` has
+    VERIFY_TOKENS."""
+    messages, is_token = (
+        judging.messages(problem, text),
+        getattr(config, "VERIFY_MODE", "") == "p_true",
+    )
+    changes = (
+        ONE_TOKEN
+        if is_token
+        else {"max_tokens": config.VERIFY_TOKENS, "answer_opening": judging.opening}
+    )
+    checks = await asyncio.gather(*(ask(messages, *each, **changes) for each in names))
+    marks = [p_true(check.logprobs) if is_token else judging.read(check.text) for check in checks]
+    readable = [mark for mark in marks if mark is not None]
+    member.side_calls, member.verdicts = checks, marks
+    member.self_score = sum(readable) / len(readable) if readable else None
+    member.notes += [UNREADABLE] * marks.count(None)
+
+
+async def verify(
+    problem: Problem,
+    population: Population,
+    t: int,
+    ask: Ask,
+    config: Verifying,
+    judging: Judging = VERDICTS,
+) -> None:
+    """Set `self_score` (None: unreadable), `verdicts` and `side_calls` of each member with an
+    answer. `t`: the step."""
+
+    async def judged(i: int, member: Member) -> None:
+        names: list[Names] = [("verify", t, i, j) for j in range(verdicts(config))]
+        await judge(problem, ask, config, judging, member, member.completion.text, names)
+
+    await asyncio.gather(
+        *(judged(i, member) for i, member in enumerate(population) if member.completion.text)
+    )
+
+
+def p_true(logprobs: Mapping[str, float]) -> float | None:
+    """Return P(True) / (P(True) + P(False)), summed over their spellings, or None if `logprobs` has
+    neither word."""
+    mass = {"true": 0.0, "false": 0.0}
+    for token, logprob in logprobs.items():
+        word = token.strip(" \n\t\"'*_▁Ġ").lower()
+        if word in mass:
+            mass[word] += math.exp(min(0.0, logprob))
+    total = mass["true"] + mass["false"]
+    return mass["true"] / total if total > 0 else None

@@ -1,0 +1,237 @@
+"""Compare scaffolds at equal compute, on the same problems, with the same budgets per problem, and
+over several seeds.
+
+The first scaffold draws plain samples, and is the reference. A budget of n is the mean cost of n
+reference samples, in completion tokens or in the unit BUDGET_IN (harness/results/spending.py). All
+other scaffolds run once per seed until they end or exceed the largest budget. For each budget, the
+last step that it pays for completely counts, so one run covers all budgets. The cost includes
+reviews, selections and plans. Proofs are graded later (labs/proofs/grade/stored.py). Scaffolds that
+begin with samples share these samples if the seed is the same."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from core.base import terminal
+from core.base.errors import UserError, command
+from core.base.files import results_dir
+from core.constants import Constants as RunConstants
+from core.constants import Rule, constant, listed, rules
+from core.engines import environment, weights
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF
+from core.engines.protocol import Server
+from core.engines.shape import QED_NANO, Shape
+from core.eval import by_answer
+from core.grading.ungraded import ungraded
+from core.types import Ask, Grader, Populations, Problem, Scaffold
+from harness import experiment_file
+from harness.report.budgets import UNCOUNTED, in_unit
+from harness.report.matched import Matched
+from harness.results.spending import TOKENS, UNITS, Meter
+from harness.session import session
+from harness.session.series import Series
+
+FEWEST = 8  # if no cost is known after so many completions, the run fails
+
+
+class Compared(RunConstants):
+    """The constants of comparisons and races."""
+
+    BUDGET_IN: str = constant("tokens", "the unit of the budgets", choices=tuple(UNITS))
+    ENTRIES: str = constant(
+        "all", "names of the entries to compare with the first, such as 02_rsa_basic,14_refinement"
+    )
+    VERIFY_TOKENS: int = constant(
+        8192, "most tokens of one verdict or review of an entry", 1, 1_000_000
+    )
+
+    def budgets(self) -> list[float]:
+        raise NotImplementedError
+
+
+class Constants(Compared):
+    """The constants of a comparison."""
+
+    BUDGETS: str = constant("2.5,5.5,10.5", "budgets per problem, in units of a sample's mean cost")
+
+    def check(self) -> None:
+        self.budgets()
+
+    def budgets(self) -> list[float]:
+        rule = Rule("", float, 1, 1000)
+        return [rule.read("BUDGETS", each) for each in self.BUDGETS.split(",")]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A scaffold with its own constants, of an `experiment`. `proofs` is its name on proof problems
+    ("": `name`)."""
+
+    name: str
+    scaffold: Scaffold[Any]
+    constants: Mapping[str, Any]
+    proofs: str = ""
+    experiment: str = ""
+
+    def config(self, common: RunConstants) -> RunConstants:
+        """Return the constants of the entry's scaffold: the comparison's constants `common`, and
+        the entry's own."""
+        known = rules(self.scaffold.constants).keys()
+        shared = {name: getattr(common, name) for name in rules(type(common)) if name in known}
+        config: RunConstants = self.scaffold.constants(**shared | dict(self.constants))
+        return config
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A comparison of `entries`. The first entry is the reference, and draws N plain samples. N
+    follows from the largest budget. Each entry runs once with each of RUNS seeds."""
+
+    entries: Sequence[Entry]
+    constants: type[Compared] = Constants
+
+    def max_completions(self, config: Compared) -> int:
+        """Estimate the highest number of completions per problem and seed, summed over entries. The
+        estimate assumes completions as long as a sample. It ignores the step in which a scaffold
+        exceeds its budget."""
+        return sum(self.allotted(entry, config) for entry in self.chosen(config))
+
+    def allotted(self, entry: Entry, config: Compared) -> int:
+        """Estimate the highest number of completions per problem for one entry and one seed."""
+        most = entry.scaffold.max_completions(entry.config(config))
+        is_reference = entry.name in (self.entries[0].name, self.entries[0].proofs)
+        return most if is_reference else min(most, math.ceil(max(config.budgets())))
+
+    def texts_shown(self, config: Compared) -> int:
+        return max(
+            entry.scaffold.texts_shown(entry.config(config)) for entry in self.chosen(config)
+        )
+
+    def chosen(self, config: Compared) -> list[Entry]:
+        """Return the reference and the entries in ENTRIES. The reference draws a tenth more samples
+        than the largest budget, because the samples of some problems are short. Raises UserError
+        for entries that can't be compared."""
+        names = [entry.name for entry in self.entries]
+        if len(set(names)) < len(names):
+            raise UserError("two entries have the same name. Give one of them another `name`")
+        wanted = listed("ENTRIES", config.ENTRIES, names)
+        reference, *others = self.entries
+        samples = math.ceil(1.1 * max(config.budgets()))
+        reference = replace(reference, constants={**reference.constants, "N": samples})
+        return [reference, *(entry for entry in others if entry.name in wanted)]
+
+
+@dataclass(frozen=True)
+class Budgeted:
+    """A scaffold's `run` with a budget of `most` per problem, in the unit of `meter`.
+
+    With a finite budget, the run stops after a step that exceeds it or has an unknown cost. If a
+    step uses up the rest, the next step still runs, because it may be free (such as a selection).
+    Raises UserError if no cost is known."""
+
+    run: Callable[[Problem, Ask, Any], Populations]
+    most: float
+    meter: Meter = TOKENS
+
+    async def __call__(self, problem: Problem, ask: Ask, config: Any) -> Populations:
+        spent, uncounted = 0.0, 0
+        async with aclosing(self.run(problem, ask, config)) as populations:  # type: ignore[type-var]
+            async for population in populations:
+                new = [
+                    c
+                    for m in population
+                    for c in ([] if m.carried_over else [m.completion]) + m.side_calls
+                ]
+                counts = [self.meter.cost(completion.counted) for completion in new]
+                spent += sum(count or 0 for count in counts)
+                uncounted += counts.count(None)
+                if uncounted >= FEWEST and not spent:
+                    raise UserError(f"{UNCOUNTED}. Use a server that reports usage")
+                yield population
+                if spent > self.most or (uncounted and self.most < math.inf):
+                    return
+
+
+class Matching(Series):
+    """The runs of a comparison or race. The reference is the first of the `entries`. `meter`
+    measures budgets."""
+
+    def __init__(
+        self, comparison: Comparison, opened: session.Session[Any], grader: Grader
+    ) -> None:
+        """Choose the entries. Raises UserError if constants do not fit the server."""
+        common, server, are_proofs = opened.config, opened.server, opened.problems.asks_for_proofs
+        self.entries = [
+            replace(e, name=(are_proofs and e.proofs) or e.name) for e in comparison.chosen(common)
+        ]
+        for entry in self.entries:
+            session.check_context(server, entry.config(common))
+        self.meter = Meter(common.BUDGET_IN, _shape_of(server), server.card.price)
+        super().__init__(
+            opened, {each.name: comparison.allotted(each, common) for each in self.entries}, grader
+        )
+
+    def within(self, entry: Entry, most: float) -> tuple[str, Scaffold[Any], RunConstants]:
+        """Return the name, the scaffold and the constants of an entry with a budget of `most` per
+        problem."""
+        run = Budgeted(entry.scaffold.run, most, self.meter)
+        return entry.name, replace(entry.scaffold, run=run), entry.config(self.opened.config)
+
+
+def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
+    """Run a comparison as a command and print its table. `namespace` contains the globals of the
+    experiment's file. The results are saved in a folder with the experiment's name."""
+    names = ", ".join(entry.name for entry in comparison.entries)
+    more = terminal.wrapped(
+        f"The comparison has the entries {names}. Edit its file to change them."
+    )
+    with session.command(Constants, namespace, more_help=more) as (name, common):
+        with session.open_on_problems(name, common, results_dir(), comparison) as opened:
+            are_proofs = opened.problems.asks_for_proofs
+            series = Matching(comparison, opened, ungraded if are_proofs else by_answer)
+            runs: dict[str, list[str]] = {}
+            # in the unit of the meter, computed after the runs of the first entry
+            budgets: list[float] = []
+            with series.bar:
+                for entry in series.entries:
+                    paths = series.run(*series.within(entry, max(budgets, default=math.inf)))
+                    runs[entry.name] = [path.name for path in paths]
+                    budgets = budgets or in_unit(common.budgets(), paths, series.meter)
+        about = (series.meter, series.title, series.notes(), are_proofs)
+        matched = Matched(
+            series.folder, runs, series.entries[0].name, budgets, series.seeds, *about
+        )
+        print(f"\n{matched.show()}\nresults {series.folder}")
+
+
+def _shape_of(server: Server) -> Shape | None:
+    """Return the layers and sizes of the server's model, or None if this machine does not have the
+    model's config."""
+    if server.card.engine == "embedded":
+        from core.engines.gguf_header import Gguf  # slow to import and rarely needed
+
+        return Gguf.read(EMBEDDED_GGUF).shape
+    if server.model.partition("@")[0] == weights.REPO:
+        return QED_NANO
+    config = Path(environment.model() or "?") / "config.json"
+    return Shape.from_config(config) if config.is_file() else None
+
+
+def entry(
+    experiment: str,
+    scaffold: Scaffold[Any] | None = None,
+    name: str = "",
+    proofs: str = "",
+    **changes: Any,
+) -> Entry:
+    """Return an Entry with an experiment's constants and `changes`. `scaffold` replaces the
+    experiment's scaffold."""
+    with command():  # the file of a comparison calls this before its own command begins
+        found = experiment_file.load(experiment)
+        planned = scaffold or cast(Scaffold[Any], found.planned)
+        own = rules(planned.constants).keys() - rules(Constants).keys()
+        values = {name: value for name, value in found.namespace.items() if name in own}
+        return Entry(name or experiment, planned, values | changes, proofs, experiment)

@@ -1,0 +1,1 @@
+"""The embedded model and its problem sets: how they were made, trained and measured."""

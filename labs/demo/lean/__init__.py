@@ -1,0 +1,1 @@
+"""The embedded Lean policy and its lemmas: how they were made and trained."""

@@ -1,0 +1,105 @@
+"""Record the stages of a run in one JSON file, from which the same command resumes.
+
+A stage is recorded once its files are complete. Requests within a stage are in the journal.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from core.base.files import make_folder, write_atomically
+from harness.results.write import now, put_aside
+
+NAME = "record.json"  # file name in the folder of a run
+
+
+@dataclass
+class Record:
+    """The record of a run. The stages of a round are in `rounds`, and stages without a round are in
+    `head`."""
+
+    own: Path  # the folder of the run
+    head: dict[str, Any]
+    rounds: list[dict[str, Any]] = field(default_factory=list)  # the stages of each round by name
+
+    # in order. Other stages neither drop stages of their round nor are dropped
+    STAGES: ClassVar[tuple[str, ...]] = ()
+    PRODUCTS: ClassVar[Mapping[str, str]] = {}  # by stage: the field on which later stages depend
+    AT_END: ClassVar[tuple[str, ...]] = ()  # fields of `head` that exist only in a finished run
+
+    @classmethod
+    def begin(
+        cls,
+        own: Path,
+        head: dict[str, Any],
+        read: Callable[[Path], Self],
+        update: Mapping[str, Any],
+        others: str,
+        files: Iterable[Path] = (),
+    ) -> Self:
+        """Begin the run that `head` describes, or resume it if the record in `own` has the same
+        field "run".
+
+        `read` loads the record to resume, and `update` replaces fields of its head. Another run's
+        folder is renamed, and `files` are moved into it. A note names the inputs `others` that may
+        differ. Raises UserError.
+        """
+        if (path := own / NAME).exists():
+            old = read(path)
+            if old.head.get("run") == head["run"]:
+                old.head |= update
+                return old
+            kept = put_aside(own, files)
+            print(
+                f"note: {own} belonged to another run (other constants, {others} or model). The "
+                f"folder is now {kept}"
+            )
+        make_folder(own)
+        return cls(own, head)
+
+    @property
+    def path(self) -> Path:
+        return self.own / NAME
+
+    def stage(self, name: str, number: int | None = None) -> dict[str, Any]:
+        """Return the outcome of a stage, in round `number` if it belongs to one. Before the stage
+        ends, return {}."""
+        found: dict[str, Any] = self._part(number).get(name, {})
+        return found
+
+    def done(
+        self,
+        name: str,
+        outcome: Mapping[str, Any],
+        number: int | None = None,
+        complete: bool = False,
+    ) -> None:
+        """Record a stage's `outcome`. If it is new or has a new product, drop later stages, later
+        rounds and AT_END."""
+        old, product = self.stage(name, number), self.PRODUCTS.get(name)
+        if number == len(self.rounds):
+            self.rounds.append({"round": number})
+        part = self._part(number)
+        if not old or (product and old.get(product) != outcome[product]):
+            for later in self.STAGES[self.STAGES.index(name) + 1 :] if name in self.STAGES else ():
+                part.pop(later, None)
+            if number is not None:
+                del self.rounds[number + 1 :]
+            for ending in self.AT_END:
+                self.head.pop(ending, None)
+        part[name] = dict(outcome)
+        self.save(complete)
+
+    def save(self, complete: bool, **head: Any) -> None:
+        """Add `complete`, the time and the fields of `head` to the head, and write the record.
+        Raises UserError."""
+        self.head |= {"complete": complete, "ended": now(), **head}
+        content = json.dumps(self.head | ({"rounds": self.rounds} if self.rounds else {}), indent=1)
+        write_atomically(self.path, f"{content}\n".encode())
+
+    def _part(self, number: int | None) -> dict[str, Any]:
+        if number is None:
+            return self.head
+        return self.rounds[number] if number < len(self.rounds) else {}

@@ -1,0 +1,457 @@
+"""Test model cards: the bundled ones are right, a bad one is refused in a clear line, and MODEL
+chooses them."""
+
+import json
+import re
+import sys
+import tomllib
+from contextlib import closing
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import server as start
+from core.base import files
+from core.base.errors import UserError
+from core.base.prices import Prices
+from core.constants import Constants
+from core.engines import attach, cards, environment
+from core.engines.cards import NONE, Card
+from core.engines.dialects.llamacpp import embedded_name
+from core.engines.protocol import Server, engines
+from core.rsa import RSA, RsaConstants
+from harness import experiment_file
+from harness.problems import sets
+from harness.session import session
+from tests.fakes.engines import StandIn, models
+
+TEMPLATE = cards.FOLDER / "template.toml"
+FIELDS = {each.name for each in fields(Card)} - {"name"}
+
+
+@pytest.fixture(autouse=True)
+def no_env_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setattr(files, "HOME", tmp_path / "home")
+
+
+def card(folder: Path, text: str, name: str = "mine.toml") -> Card:
+    (folder / name).write_text(text, encoding="utf-8")
+    return cards.read(folder / name)
+
+
+# Bundled ones
+
+
+def test_every_bundled_card_is_right_and_contains_no_key() -> None:
+    assert {"openai", "qed-nano", "embedded"} < {*cards.names()}
+    server = Server("vllm", "u", "m", "x", weights={"weights": "w"})
+    for name in cards.names():
+        found = cards.named(name)
+        assert (
+            found.name == name and found.about and (found.engine or found.key_env or found.base_url)
+        )
+        assert found.engine in ("", *engines())
+        assert {found.problem_set, found.star_set, found.star_eval_set} <= {
+            "",
+            "aime_2025",
+            *sets.BUNDLED,
+        }
+        json.dumps(found.shown())
+        assert not re.search(
+            r"sk-|AIza|gsk_", (cards.FOLDER / f"{name}.toml").read_text(encoding="utf-8")
+        ), name
+        if found.engine:  # a model that we serve
+            assert replace(server, card=found).key_fields == server.key_fields
+
+
+def test_the_template_contains_every_field_with_a_right_value(tmp_path: Path) -> None:
+    text = TEMPLATE.read_text(encoding="utf-8")
+    switched_on = re.sub(r"^#(?=[\w\[-])", "", text, flags=re.M)
+    assert set(tomllib.loads(switched_on)) == FIELDS
+    whole = card(tmp_path, switched_on)
+    assert whole.price is not None and whole.price.on == "2026-11-23"
+    plain = card(tmp_path, text)
+    assert plain == Card("mine", base_url=whole.base_url, key_env=whole.key_env, model=whole.model)
+
+
+def test_keys_contain_only_the_fields_that_change_replies() -> None:
+    openai = {"never": "logprobs min_p seed temperature top_k top_p", "continues": "no"}
+    assert cards.named("openai").key_fields == openai
+    assert Card("x", effort="high", send={"b": 1, "a": [2]}).key_fields == {
+        "effort": "high",
+        "send": '{"a": [2], "b": 1}',
+    }
+    assert (
+        Card(
+            "x", concurrency=4, cap="max_completion_tokens", context=5, about="y", thinking="field"
+        ).key_fields
+        == {}
+    )
+
+
+# Bad ones
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("model = 3", "model"),
+        ('modle = "m"', "modle"),
+        ('name = "m"', "name"),
+        ('api_key = "sk-very-secret"', "api_key"),
+        ('base_url = "api.example.com/v1"', "address"),
+        ('base_url = "https://me:very-secret@x/v1"', "address"),
+        ('base_url = "https://x/v1?api_key=very-secret"', "address"),
+        ('base_url = "http://[::1"', "address"),
+        ('key_env = "sk_very_secret"', "key_env"),
+        ('cap = "tokens"', "max_tokens|max_completion_tokens"),
+        ('never = ["top_p", "stop"]', "never[1]"),
+        ("[sampling]\ntemprature = 1", "temperature"),
+        ("[send]\nx = 1\nconcurrency = 3", "concurrency"),
+        ("[send]\nx = nan", "JSON"),
+        ("[price]\nread = 1\nwritten = 2", "on"),
+        ("model = m", "line 1"),
+        ("x = " + 5000 * "[" + 5000 * "]", "mine.toml"),
+    ],
+)  # fmt: skip
+def test_a_bad_card_names_its_file_and_the_field_and_shows_no_key(
+    tmp_path: Path, text: str, field: str
+) -> None:
+    with pytest.raises(UserError) as raised:
+        card(tmp_path, text)
+    message = str(raised.value).removesuffix(cards.FIX)
+    assert field in message and str(tmp_path / "mine.toml") in message and "\n" not in message
+    assert "very-secret" not in message and "very_secret" not in message
+
+
+def test_a_card_that_cannot_be_read_or_found_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_bytes(b'about = "\xff"')
+    for path in (tmp_path / "none.toml", tmp_path, tmp_path / "a.toml"):
+        with pytest.raises(UserError, match=str(path)):
+            cards.read(path)
+    with pytest.raises(UserError, match="opnai.*azure, deepseek"), environment.choosing("opnai"):
+        pass
+
+
+def test_a_card_is_read_as_it_is_written(tmp_path: Path) -> None:
+    found = card(
+        tmp_path,
+        'base_url = "https://x.example/openai/deployments/d/?api-version=1"\n'
+        'never = ["seed", "seed"]\n[price]\nread = 1\nwritten = 2.5\non = "2026-11-23"\n'
+        '[send.provider]\norder = ["a"]\n',
+    )
+    assert found.base_url == "https://x.example/openai/deployments/d?api-version=1"
+    assert found.key_fields["never"] == "seed" and found.send == {"provider": {"order": ["a"]}}
+    assert found.price == Prices(1, 1, 2.5, "2026-11-23"), (
+        "by default, cached tokens cost as much as others"
+    )
+
+
+# Requests
+
+
+def test_a_body_is_what_this_server_accepts() -> None:
+    asked = {
+        "model": "m",
+        "seed": 1,
+        "temperature": 0.7,
+        "max_tokens": 9,
+        "logprobs": True,
+        "top_logprobs": 5,
+    }
+    assert NONE.body(asked) == asked
+    never, send = ("temperature", "seed", "logprobs"), {"service_tier": "flex"}
+    body = {"model": "m", "max_completion_tokens": 9, "reasoning_effort": "low", **send}
+    assert (
+        Card("x", cap="max_completion_tokens", never=never, effort="low", send=send).body(asked)
+        == body
+    )
+
+
+def test_sampling_is_the_files_unless_the_cards_is_asked_for() -> None:
+    nano = cards.named("qed-nano")
+    config = Constants(TOP_K=20)
+    assert nano.sampled(config) is config
+    asked = replace(config, SAMPLING="card")
+    taken = nano.sampled(asked)
+    assert (taken.TEMPERATURE, taken.TOP_P, taken.TOP_K) == (0.6, 0.95, 20)
+    for other in (NONE, cards.named("openai")):
+        with pytest.raises(UserError, match="SAMPLING=card"):
+            other.sampled(asked)
+
+
+# MODEL
+
+
+@pytest.mark.parametrize("text", ["openai", "openai:", "openai:gpt-5-mini"])
+def test_model_names_a_card(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("MODEL", text)
+    assert environment.card() == cards.named("openai") and environment.model() == "gpt-5-mini"
+    assert environment.base_url() == environment.card().base_url == "https://api.openai.com/v1"
+
+
+def test_another_model_of_the_server_has_no_price_and_no_context(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cards, "FOLDER", tmp_path)
+    text = (
+        'model = "a"\ncontext = 9\neffort = "low"\n[price]\nread = 1\nwritten = 2\non = '
+        "2026-11-23\n"
+    )
+    mine = card(tmp_path, text)
+    assert cards.find("mine") == mine
+    other = cards.find("mine:b/c:d")
+    assert (other.model, other.context, other.price, other.effort) == ("b/c:d", None, None, "low")
+
+
+def test_a_cards_name_goes_before_a_folder_and_an_unknown_name_is_a_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "openai").mkdir()
+    for text, name in (
+        ("openai", "openai"),
+        ("./openai", ""),
+        ("some/name", ""),
+        ("qwen3:4b", ""),
+        ("", ""),
+    ):
+        monkeypatch.setenv("MODEL", text)
+        assert environment.card().name == name, text
+    card(tmp_path, 'model = "m"')
+    monkeypatch.setenv("MODEL", "mine.toml")
+    assert environment.card() == Card("mine", model="m") and environment.model() == "m"
+
+
+def test_a_served_model_has_the_card_of_its_name() -> None:
+    for served, engine, name in (
+        ("lm-provers/QED-Nano", "sglang", "qed-nano"),
+        ("lm-provers/QED-Nano", "vllm", "qed-nano-vllm"),
+        ("lm-provers/QED-Nano", "", "qed-nano"),
+        (embedded_name(), "llamacpp", "embedded"),
+        ("gpt-5-mini", "", ""),
+        ("QED-Nano@0123456789ab", "sglang", ""),
+    ):
+        assert cards.of_model(served, engine).name == name
+
+
+# Keys
+
+
+def test_a_key_is_its_servers_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MODEL", "openai")
+    monkeypatch.setenv("API_KEY", "sk-ours")
+    with pytest.raises(UserError, match="OPENAI_API_KEY .*home/.env"):
+        environment.key()
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-theirs\n")
+    assert environment.key() == "sk-theirs" and environment.key().variable == "OPENAI_API_KEY"
+    assert environment.api_key() == "sk-ours" and repr(environment.key()) == "(OPENAI_API_KEY)"
+    monkeypatch.setenv("BASE_URL", "https://api.openai.com:443/v1")
+    assert environment.key() == "sk-theirs", "the same origin"
+    others = ("https://api.openai.com.evil.example/v1", "https://api.openai.com@evil.example")
+    for elsewhere in (
+        *others,
+        "http://api.openai.com/v1",
+        "https://api.openai.com:port/v1",
+        "http://[::1",
+        "x",
+    ):
+        monkeypatch.setenv("BASE_URL", elsewhere)
+        assert environment.key() == "sk-ours" and environment.key().variable == "API_KEY"
+    monkeypatch.delenv("BASE_URL")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk thé")
+    with pytest.raises(UserError, match="OPENAI_API_KEY") as raised:
+        environment.key()
+    assert "sk th" not in str(raised.value)
+
+
+def test_a_card_without_a_key_of_its_own_is_sent_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_KEY", "sk-ours")
+    for model, key in (("ollama", ""), ("qed-nano", "sk-ours"), ("", "sk-ours")):
+        monkeypatch.setenv("MODEL", model)
+        assert environment.key() == key
+    monkeypatch.setenv("MODEL", "azure")
+    monkeypatch.setenv("BASE_URL", "https://mine.openai.azure.com/openai/v1")
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "az-1")
+    assert environment.key().sent == ("api-key", "az-1"), (
+        "the address that the card leaves to BASE_URL is its own"
+    )
+
+
+def test_a_key_may_be_in_the_checkouts_env_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    files.HOME.mkdir()
+    monkeypatch.setenv("MODEL", "openai")
+    (files.HOME / ".env").write_text(
+        "\ufeff# keys\r\nA=1\r\nexport OPENAI_API_KEY='sk-file'  # mine\r\n"
+    )
+    assert environment.key() == "sk-file"
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-environment")
+    assert environment.key() == "sk-environment", "the environment goes first"
+    monkeypatch.delenv("OPENAI_API_KEY")
+    (files.HOME / ".env").write_bytes(b"OPENAI_API_KEY=\xff")
+    with pytest.raises(UserError, match="home/.env"):
+        environment.key()
+    (files.HOME / ".env").unlink()
+    (files.HOME / ".env").mkdir()  # as some name their virtual environment
+    with pytest.raises(UserError, match="OPENAI_API_KEY"):
+        environment.key()
+    assert ".env" in (files.ROOT / ".gitignore").read_text().splitlines()
+
+
+def test_a_graders_model_may_be_a_card_with_a_key_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-theirs")
+    monkeypatch.setenv("GRADER_KEY", "sk-graders")
+    assert environment.grader()[0] == ""
+    for url, model, found in (
+        ("", "openai", ("https://api.openai.com/v1", "gpt-5-mini", "sk-theirs", "openai")),
+        (
+            "http://127.0.0.1:9/v1",
+            "openai",
+            ("http://127.0.0.1:9/v1", "gpt-5-mini", "sk-graders", "openai"),
+        ),
+        ("http://127.0.0.1:9/v1", "m", ("http://127.0.0.1:9/v1", "m", "sk-graders", "")),
+    ):
+        monkeypatch.setenv("GRADER_URL", url)
+        monkeypatch.setenv("GRADER_MODEL", model)
+        address, name, key, its = environment.grader()
+        assert (address, name, key, its.name) == found
+    monkeypatch.setenv("GRADER_URL", "")
+    for model in ("opnai", "qed-nano"):  # no card, and one without an address
+        monkeypatch.setenv("GRADER_MODEL", model)
+        with pytest.raises(UserError, match=f"GRADER_MODEL={model}"):
+            environment.grader()
+
+
+# Constants of a card
+
+
+def run_with(monkeypatch: pytest.MonkeyPatch, path: Path, *given: str) -> RsaConstants:
+    monkeypatch.setenv("MODEL", str(path))
+    monkeypatch.setattr(sys, "argv", ["02_rsa_basic.py", *given])
+    with session.command(RSA.constants, {"N": 8, "K": 3, "__file__": "02_rsa_basic.py"}) as (
+        _,
+        config,
+    ):
+        return config
+
+
+def test_constants_of_a_card_replace_the_file_s_and_the_command_line_replaces_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    card(
+        tmp_path, 'engine = "llamacpp"\n[constants]\nN = 4\nK = 2\nMAX_TOKENS = 160\nPOPULATION = 3'
+    )
+    config = run_with(monkeypatch, tmp_path / "mine.toml", "K=1")
+    assert (config.N, config.K, config.MAX_TOKENS, config.T) == (4, 1, 160, RSA.constants().T)
+    with session.open("x", config, tmp_path, opening=[("model", "m")]):
+        assert "N=4 MAX_TOKENS=160, from the card mine\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("value", ["0", '"many"', "true", "[1]", "1.5"])
+def test_a_bad_constant_of_a_card_is_one_line_with_status_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], value: str
+) -> None:
+    (tmp_path / "mine.toml").write_text(f"[constants]\nN = {value}", encoding="utf-8")
+    with pytest.raises(SystemExit) as raised:
+        run_with(monkeypatch, tmp_path / "mine.toml")
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert raised.value.code == 2 and len(lines) == 1 and "mine" in lines[0]
+
+
+def test_the_scaffold_of_a_card_is_used_unless_the_command_line_names_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    card(tmp_path, 'engine = "llamacpp"\n[constants]\nSCAFFOLD = "deepseek_math"\nROUNDS = 5')
+    monkeypatch.setenv("MODEL", str(tmp_path / "mine.toml"))
+    for words, name in (([], "deepseek_math"), (["SCAFFOLD=nomos"], "nomos")):
+        monkeypatch.setattr(sys, "argv", ["18_proofs.py", *words])
+        found = experiment_file.load("18_proofs")
+        prover: Any = found.planned
+        with session.command(prover.constants, found.namespace | {"__file__": "18_proofs.py"}) as (
+            _,
+            config,
+        ):
+            assert (config.SCAFFOLD, prover.run.__name__, config.ROUNDS) == (name, name, 5)
+    card(tmp_path, '[constants]\nSCAFFOLD = "nonsense"')
+    monkeypatch.setattr(sys, "argv", ["18_proofs.py"])
+    with pytest.raises(SystemExit) as raised:
+        experiment_file.load("18_proofs")
+    assert raised.value.code == 2 and len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+# EFFORT, and keys under several names
+
+
+@pytest.mark.parametrize(
+    "model", ["openai", "google", "gemini-3-pro", "together:openai/gpt-oss-120b"]
+)
+def test_effort_replaces_the_card_s_effort_and_enters_the_key_only_if_set(
+    monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    monkeypatch.setenv("MODEL", model)
+    plain = environment.card()
+    assert "effort" not in plain.key_fields and "reasoning_effort" not in plain.body(
+        {"max_tokens": 1}
+    )
+    monkeypatch.setenv("EFFORT", "low")
+    found = environment.card()
+    assert found.key_fields == plain.key_fields | {"effort": "low"}
+    assert found.body({"max_tokens": 1})["reasoning_effort"] == "low"
+    assert found == replace(plain, effort="low") and (found.shown() or {})["effort"] == "low"
+
+
+@pytest.mark.parametrize(("model", "url"), [("some/hub-model", ""), ("", "u"), ("big", "u")])
+def test_effort_works_for_models_without_a_card(
+    monkeypatch: pytest.MonkeyPatch, model: str, url: str
+) -> None:
+    monkeypatch.setenv("MODEL", model)
+    monkeypatch.setenv("EFFORT", "low")
+    with closing(StandIn(models("vllm", model or "big"))) as server:
+        monkeypatch.setenv("PORT", str(server.port))
+        monkeypatch.setenv("BASE_URL", url and server.url)
+        with start.serving() as found:
+            assert (
+                found.card.body({"max_tokens": 1})["reasoning_effort"] == "low"
+                and not found.card.name
+            )
+        assert attach.look_again(found) == found
+        monkeypatch.setenv("EFFORT", "")
+        with start.serving() as plain:
+            assert found.key_fields == plain.key_fields | {"effort": "low"}
+
+
+def test_effort_is_refused_for_a_served_model_that_takes_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("EFFORT", "low")
+    with closing(StandIn(models("vllm", "lm-provers/QED-Nano"))) as server:
+        monkeypatch.setenv("BASE_URL", server.url)
+        with pytest.raises(UserError, match="EFFORT=low"), start.serving():
+            pass
+
+
+@pytest.mark.parametrize("model", ["", "embedded", "smollm2", "lm-provers/QED-Nano"])
+def test_effort_is_refused_for_models_that_do_not_reason(
+    monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    monkeypatch.setenv("MODEL", model)
+    monkeypatch.setenv("EFFORT", "low")
+    with pytest.raises(UserError, match="EFFORT=low"):
+        environment.card()
+
+
+def test_google_s_key_has_two_names_and_the_first_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MODEL", "google")
+    monkeypatch.delenv("GEMINI_API_KEY", raising=False)
+    monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
+    with pytest.raises(UserError, match="GEMINI_API_KEY or GOOGLE_API_KEY"):
+        environment.key()
+    monkeypatch.setenv("GOOGLE_API_KEY", "g-1")
+    assert environment.key() == "g-1" and environment.key().variable == "GOOGLE_API_KEY"
+    monkeypatch.setenv("GEMINI_API_KEY", "g-2")
+    assert environment.key() == "g-2" and environment.key().variable == "GEMINI_API_KEY"

