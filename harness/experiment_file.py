@@ -18,7 +18,7 @@ FOLDER = ROOT / "experiments"
 
 # Matches the name of the scaffold that an experiment imports and runs, such as RSA.
 _RUN = re.compile(
-    r"^from core\.scaffolds\.\w+ import (?:\w+, )*(\w+)[\w, ]*\n.*^ +run\(\1, globals\(\)",
+    r"^from (?:core|harness\.scaffolds)\.\w+ import (?:\w+, )*(\w+)[\w, ]*\n.*^ +run\(\1, globals\(\)",
     re.M | re.S,
 )
 
