@@ -10,9 +10,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,7 +23,6 @@ from tests.fakes.moody import Moody
 from tests.fakes.server import ScriptedServer
 from tests.helpers import leftovers
 from tests.helpers.browser import CHROMIUM, FLAGS, Tab
-from tests.helpers.preloaded import Preloaded, Program
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs, as in CI, may ignore it
 # Machines that run tests may be busy, so no test of properties has a deadline.
@@ -37,35 +34,6 @@ gc.disable()  # while the tests are collected, of which it takes a quarter
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parent.parent
 collect_ignore = [] if (ROOT / "labs").exists() else ["real"]  # needs models that a lab converts
-
-# The slowest files, the slowest first, so that the suite does not wait for one of them at its end.
-LONGEST = (
-    "labs/test_golden.py", "golden/test_core.py", "labs/training/test_convert.py", (
-        "labs/star/test_star.py"
-    ),
-    "labs/test_scripts_run.py", "test_scripts_run.py",
-    "engines/test_fleet.py", "engines/test_server.py", "report/test_page.py", (
-        "generate/test_retry.py"
-    ),
-    "labs/lean/test_faults.py", "faults/test_wire.py", "labs/test_pages.py",
-    "labs/proofs/grade/test_slurm.py", "plan/test_plan.py", "grading/test_answers.py", (
-        "report/test_cli.py"
-    ),
-    "labs/endpoint/test_app.py", "generate/test_generator.py", "test_wall.py", (
-        "scaffolds/test_resume.py"
-    ),
-    "engines/test_process.py", "labs/lean/test_session.py", "base/test_output.py",
-    "results/test_results.py", "labs/training/test_loop.py", "labs/proofs/grade/test_lines.py",
-    "engines/test_identity.py", "labs/training/test_process.py", "session/test_run.py", (
-        "faults/test_crash.py"
-    ),
-    "scaffolds/test_bound.py", "problems/test_hub.py",
-)  # fmt: skip
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    ranks = {ROOT / "tests" / name: rank for rank, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
 
 
 def pytest_collection_finish() -> None:
@@ -152,25 +120,18 @@ def heed_signals() -> None:
         signal.signal(sign, signal.SIG_DFL)
 
 
-@lru_cache(maxsize=1)
-def preloaded() -> Preloaded | None:
-    return Preloaded(environment(), heed_signals) if sys.platform == "linux" else None
-
-
 def start(experiment: str, *overrides: str, **changes: str) -> "subprocess.Popen[str]":
     return python(str(ROOT / "experiments" / f"{experiment}.py"), *overrides, **changes)
 
 
 def python(*args: str, **changes: str) -> "subprocess.Popen[str]":
     """Start a program of this project in its own process group, as a user does."""
-    env = environment(**changes)
-    if (forking := preloaded()) and forking.can_start(args, env):
-        return Program(forking, args, env, ROOT)
-    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(
         [sys.executable, *args],
-        **pipes,
-        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(**changes),
         cwd=ROOT,
         preexec_fn=heed_signals,
         process_group=0,

@@ -6,8 +6,8 @@ scaffold:
 
     import asyncio
 
+    from core import prompts
     from core.constants import Carrying, constant
-    from harness.scaffolds import prompts
     from core.types import Ask, Member, Populations, Problem, Scaffold, carried
 
     class Constants(Carrying):

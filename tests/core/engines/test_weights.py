@@ -89,8 +89,9 @@ def fetch(hub: str, folder: Path, program: str) -> "subprocess.CompletedProcess[
 FETCHES = f"""
 import json, os, sys
 from core.base.errors import UserError
-from core.engines import environment, start, weights
+from core.engines import environment, weights
 from core.engines.dialects.llamacpp import gguf_file
+from core.server import serving
 for os.environ["REVISION"] in ("", "{OLD}", "{NEW}", "main"):
     kept = weights.fetch()
     print(json.loads((kept / "FETCHED.json").read_text())["revision"], (kept / \
@@ -104,7 +105,7 @@ model.folder.iterdir()))
 print(weights.fetched("some/dense"), gguf_file("some/one-GGUF").name, \
 weights.shape_on_hub("some/dense")[1])
 print(gguf_file("some/two-GGUF/two.Q8_0.gguf").name)
-with environment.setting(MODEL="some/one-GGUF"), start.serving() as server:
+with environment.setting(MODEL="some/one-GGUF"), serving() as server:
     print(server.model)
 for ask, name in ((weights.fetch, "experts"), (weights.fetch, "pickle"), (weights.fetch, "gated"),
                   (weights.fetch, "none"), (weights.fetch, "huge"), (gguf_file, "two-GGUF"), \
@@ -198,7 +199,7 @@ def test_a_tag_that_can_not_be_looked_up_is_accepted_only_under_the_name_it_was_
 def test_a_provider_s_name_of_a_model_gets_the_card_as_its_remedy(
     hub: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = "from core.engines import start\nwith start.command(), start.serving():\n    pass"
+    program = "from core import server\nwith server.command(), server.serving():\n    pass"
     for model, remedy in (
         ("google/gemini-3-pro", "MODEL=gemini-3-pro or MODEL=google:"),
         ("openai/gpt-9", "openai:gpt-9"),
