@@ -35,6 +35,7 @@ TOOL_CALL = "tool_calls"  # the finish reason of a reply that calls tools and ha
 PROOF = "proof"  # the answer_type of a problem that asks for a proof
 # the kinds of problems that a grader accepts
 ANSWERS, PROOFS, EITHER = "answers", "proofs", "either"
+SCORER = "scorer"  # the model at GRADER_URL, as a scaffold addresses it
 MAX_POINTS = 7  # most points of a proof, as at olympiads
 GOOD = 6  # the fewest points of a proof that is right except for slips
 MAX_ANSWER_CHARS = 1000  # a longer text is not an answer
@@ -263,12 +264,17 @@ class Completion:
         )
 
 
+@dataclass(frozen=True)
+class ScorerCompletion(Completion):
+    """A completion of the second model, for `ask(…, to="scorer")`. Its cost is counted apart."""
+
+
 class Ask(Protocol):
-    """A function that asks the model. `names` must be unique within a problem, and `changes` are
-    fields of Sampling."""
+    """A function that asks the model, or the second model if `to` is "scorer". `names` must be
+    unique within a problem, and `changes` are fields of Sampling."""
 
     async def __call__(
-        self, messages: Sequence[Message], *names: str | int, **changes: Any
+        self, messages: Sequence[Message], *names: str | int, to: str = "", **changes: Any
     ) -> Completion: ...
 
 

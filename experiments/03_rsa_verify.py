@@ -19,6 +19,7 @@ TEMPERATURE = 0.7
 VERIFY_MODE = "verdict"  # "verdict": a verdict after thinking, "p_true": P(True) of one token, without thinking
 VERIFY_TOKENS = 8192  # token cap of one verdict, thinking included (p_true: 1 token)
 VERIFY_SAMPLES = 1  # number of verdicts per candidate, whose mean is the score (p_true: 1 verdict)
+VERIFIER = "model"  # "model": the run's model verifies, "scorer": the model at GRADER_URL
 TAU = 0.2  # temperature of Boltzmann weights exp(score / TAU): score 1 weighs 148 times as much as score 0
 PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
 LIMIT = 0  # number of problems, from the start of the set, or 0 for all

@@ -13,6 +13,7 @@ MAX_TOKENS = 16384  # token cap of one completion, thinking included
 VERIFY_MODE = "verdict"  # "verdict": a verdict after thinking, "p_true": P(True) of one token, without thinking
 VERIFY_TOKENS = 8192  # token cap of one verdict, thinking included (p_true: 1 token)
 VERIFY_SAMPLES = 4  # number of verdicts per solution (p_true: 1). Their mean is the score, so more give fewer ties
+VERIFIER = "model"  # "model": the run's model verifies, "scorer": the model at GRADER_URL
 TEMPERATURE = 0.7
 PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
 LIMIT = 0  # number of problems, from the start of the set, or 0 for all

@@ -9,9 +9,9 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.base.errors import UserError
 from core.base.files import DATA, read_text, storable
@@ -50,6 +50,16 @@ def worked(row: Mapping[str, Any], way: str) -> str:
     return f"{solution}\n\n{boxed if way in (BOXED, AUTO, WHOLE) else stated}"
 
 
+class Sources(NamedTuple):
+    """The values of SHOTS, SYSTEM and PROMPT that a framing was read from, and the form of the
+    answers (ANSWER)."""
+
+    shots: str
+    system: str
+    prompt: str
+    way: str
+
+
 @dataclass(frozen=True)
 class Framing:
     """The text around problems. `solving` and `aggregating` replace the prompts' texts. Empty parts
@@ -59,6 +69,7 @@ class Framing:
     system: str = ""
     solving: str = ""
     aggregating: str = ""
+    sources: Sources | None = field(default=None, compare=False)
 
     def frame(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Return the framed messages. Messages that are no request for a solution are returned
@@ -114,27 +125,46 @@ class Framing:
         return ", ".join(name for name, part in parts.items() if part)
 
 
-def of(config: A, card: Card, problems: Sequence[Problem] = ()) -> Framing:
-    """Return the framing that the constants select, or the card if they are "card". Raises
+def of(
+    config: A, card: Card, problems: Sequence[Problem] = (), earlier: Framing | None = None
+) -> Framing:
+    """Return the framing that the constants select, or the card if they are "card".
+
+    If `earlier` was read from the same constants, it is returned, and no file is read again. Raises
     UserError for a missing or invalid file, and for shots that do not fit the `problems`."""
     are_proofs = any(problem.is_proof for problem in problems)
     config = card.framed(config, are_proofs)
     if not isinstance(config, Framed):
         return Framing()
-    framing = Framing(
-        _shots(config.SHOTS, card.way(config)), _system(config.SYSTEM), *_prompt(config.PROMPT)
-    )
-    if framing.shots and are_proofs:
-        raise UserError(
-            f"SHOTS={config.SHOTS:.300} have answers, but the problems ask for proofs. Set SHOTS=0"
-        )
-    asked = {problem.statement.strip() for problem in problems}
-    if known := [shot.problem.id for shot in framing.shots if shot.problem.statement in asked]:
-        raise UserError(
-            f"SHOTS={config.SHOTS:.300} shows the answer of a problem of the set (its row "
-            f"{known[0]!r:.40}). Use others"
-        )
+    sources = Sources(config.SHOTS, config.SYSTEM, config.PROMPT, card.way(config))
+    framing = earlier
+    if framing is None or framing.sources != sources:
+        framing = _read_all(sources)
+    if framing.shots:
+        _check_shots(framing.shots, config.SHOTS, problems)
     return framing
+
+
+def _read_all(sources: Sources) -> Framing:
+    shots = _shots(sources.shots, sources.way)
+    system = _system(sources.system)
+    solving, aggregating = _prompt(sources.prompt)
+    return Framing(shots, system, solving, aggregating, sources)
+
+
+def _check_shots(shots: Sequence[Shot], value: str, problems: Sequence[Problem]) -> None:
+    """Raise UserError if the `shots`, which SHOTS=`value` selects, do not fit the problems."""
+    if any(problem.is_proof for problem in problems):
+        raise UserError(
+            f"SHOTS={value:.300} have answers, but the problems ask for proofs. Set SHOTS=0"
+        )
+    statements = {problem.statement.strip() for problem in problems}
+    for shot in shots:
+        if shot.problem.statement in statements:
+            raise UserError(
+                f"SHOTS={value:.300} shows the answer of a problem of the set (its row "
+                f"{shot.problem.id!r:.40}). Use others"
+            )
 
 
 def _shots(value: str, way: str) -> tuple[Shot, ...]:

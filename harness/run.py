@@ -23,12 +23,18 @@ from harness.report.data import Results
 from harness.results.merge import merge
 from harness.session import session
 from harness.session.bar import Bar
-from harness.session.experiment import Experiment, show
-from harness.session.series import sweep
+from harness.session.checks import taken_by
+from harness.session.experiment import Experiment, OnStep, show
 from harness.session.session import Session
+from harness.session.sweep import sweep
 
 
-def run(scaffold: Scaffold[C], namespace: Mapping[str, Any], grader: Grader = by_answer) -> None:
+def run(
+    scaffold: Scaffold[C],
+    namespace: Mapping[str, Any],
+    grader: Grader = by_answer,
+    on_step: OnStep | None = None,
+) -> None:
     """Run an experiment as a command and print its results.
 
     Args:
@@ -37,6 +43,7 @@ def run(scaffold: Scaffold[C], namespace: Mapping[str, Any], grader: Grader = by
             Arguments NAME=value on the command line override them.
         grader: The grading function. If it needs a model, it asks GRADER_MODEL (at GRADER_URL),
             else the run's model.
+        on_step: A function that receives the figures of each step, as for `solve`.
 
     Raises:
         SystemExit: The status is 1 for RunFailed, 2 for other UserErrors, and 130 if the run was
@@ -44,20 +51,26 @@ def run(scaffold: Scaffold[C], namespace: Mapping[str, Any], grader: Grader = by
 
     Example:
         >>> from core.rsa import RSA
-        >>> run(RSA, {"__file__": "mine.py", "PROBLEMS": "sums", "LIMIT": 2, "N": 2, "K": 2, "T": 1})
+        >>> constants = {"PROBLEMS": "sums", "LIMIT": 2, "N": 2, "K": 2, "T": 1}
+        >>> run(RSA, {"__file__": "mine.py", **constants})
         mine
         model ...
     """
     if constants.SWEEP in sys.argv[1:]:
-        return sweep(scaffold, namespace, grader)
-    with session.command(scaffold.constants, namespace) as (name, config):
-        with session.open_on_problems(name, config, results_dir(), scaffold, grader) as opened:
-            path, document = opened.asked(run_all(opened, scaffold, grader))
+        return sweep(scaffold, namespace, grader, on_step)
+    with session.run_command(scaffold.constants, namespace) as command:
+        with session.open_on_problems(command, results_dir(), scaffold, grader) as opened:
+            work = run_all(opened, scaffold, grader, on_step=on_step)
+            path, document = opened.asked(work)
         show(document, path)
 
 
 async def run_all(
-    session: Session[C], scaffold: Scaffold[C], grader: Grader = by_answer, bar: Bar | None = None
+    session: Session[C],
+    scaffold: Scaffold[C],
+    grader: Grader = by_answer,
+    bar: Bar | None = None,
+    on_step: OnStep | None = None,
 ) -> tuple[Path, dict[str, Any]]:
     """Run a scaffold with each seed. Return the path of the results, and the document without its
     problems.
@@ -65,20 +78,24 @@ async def run_all(
     A single run is saved in the session's folder. Several runs are saved in a subfolder with the
     session's name, and their merged results in the folder. A stage of a longer command has the
     command's `bar`, and prints no lines."""
-    first, *others = session.config.runs()
-    if not others:
-        experiment = Experiment(session.but(config=first), scaffold, grader, bar)
+    configs = session.config.runs()
+    if len(configs) == 1:
+        changed = session.but(config=configs[0])
+        experiment = Experiment(changed, scaffold, grader, bar, on_step=on_step)
         return await experiment.run(), experiment.document
-    make_folder(folder := session.folder / session.name)
+    folder = session.folder / session.name
+    make_folder(folder)
     say: Callable[[str], object] = str if bar else terminal.say
     paths = list[Path]()
-    for number, config in enumerate((first, *others), 1):
-        say(f"run {number} of {session.config.RUNS}: SEED={config.SEED}")
-        own = session.but(name=f"{session.name}-seed{config.SEED}", config=config, folder=folder)
-        experiment = Experiment(own, scaffold, grader, bar)
+    for number, config in enumerate(configs, 1):
+        say(f"run {number} of {len(configs)}: SEED={config.SEED}")
+        name = f"{session.name}-seed{config.SEED}"
+        changed = session.but(name=name, config=config, folder=folder)
+        experiment = Experiment(changed, scaffold, grader, bar, on_step=on_step)
         paths.append(await experiment.run())
         say(f"{terminal.wrapped(tables.final(experiment.document))} ({paths[-1]})")
-        merged = merge(paths, session.name, session.folder, complete=number == session.config.RUNS)
+        is_last = number == len(configs)
+        merged = merge(paths, session.name, session.folder, complete=is_last)
     return merged
 
 
@@ -91,6 +108,7 @@ async def solve(
     folder: Path | str | None = None,
     model: str | None = None,
     base_url: str | None = None,
+    on_step: OnStep | None = None,
     **given: Any,
 ) -> Results:
     """Run a scaffold on problems from Python. Use `solve_sync` in a script without an event loop.
@@ -107,6 +125,8 @@ async def solve(
         folder: The folder for the results (default: see results_dir).
         model: The model for this call, instead of the environment variable MODEL.
         base_url: The server's address for this call, instead of the environment variable BASE_URL.
+        on_step: A function that is called with the figures of each step: its row in
+            metrics.steps, "experiment" and "seed". Its exceptions end the run.
         **given: Constants of the scaffold, such as N=4.
 
     Returns:
@@ -118,32 +138,52 @@ async def solve(
 
     Example:
         >>> from core.rsa import RSA
-        >>> results = asyncio.run(solve(RSA, "sums", LIMIT=2, N=2, K=2, T=1))  # in a notebook: await solve(…)
+        >>> # in a notebook: await solve(…)
+        >>> results = asyncio.run(solve(RSA, "sums", LIMIT=2, N=2, K=2, T=1))
         rsa
         model ...
         >>> results
         <Results of rsa: 2 problems, 8 members>
     """
-    named = None
-    if not isinstance(problems, str):
-        named = ProblemSet(
-            "given", problems_of(problems, session.taken_by(grader)), "given in Python"
-        )
-    chosen_by = {"PROBLEMS": problems} if isinstance(problems, str) else {}
-    with environment.setting(MODEL=model):
-        of_card = environment.card().constants_of(scaffold.constants)
-    words = [f"{key}={value}" for key, value in (given | chosen_by).items()]
-    config = constants.read(scaffold.constants, of_card, words)
-    name = name or session.named(config, getattr(scaffold.run, "__name__", "python"))
-    folder = Path(folder) if folder else results_dir()
     with ExitStack() as opening:
         # no await inside, because other tasks may differ
         with environment.setting(MODEL=model, BASE_URL=base_url):
+            command, problem_set = _command_of(scaffold, problems, grader, name, given)
             opened = opening.enter_context(
-                session.open_on_problems(name, config, folder, scaffold, grader, named)
+                session.open_on_problems(
+                    command,
+                    Path(folder) if folder else results_dir(),
+                    scaffold,
+                    grader,
+                    problem_set,
+                )
             )
-        path, _ = await run_all(opened, scaffold, grader)
+        path, _ = await run_all(opened, scaffold, grader, on_step=on_step)
         return Results(path)
+
+
+def _command_of(
+    scaffold: Scaffold[C],
+    problems: str | Sequence[Problem | Mapping[str, Any]],
+    grader: Grader,
+    name: str,
+    given: Mapping[str, Any],
+) -> tuple[session.Command[C], ProblemSet | None]:
+    """Return the name, constants and card of a call of `solve`, and its list of problems (None: the
+    set PROBLEMS). Raises UserError if an argument is wrong."""
+    problem_set = None
+    values = dict(given)
+    if isinstance(problems, str):
+        values["PROBLEMS"] = problems
+    else:
+        checked = problems_of(problems, taken_by(grader))
+        problem_set = ProblemSet("given", checked, "given in Python")
+    card = environment.card()
+    words = [f"{constant}={value}" for constant, value in values.items()]
+    config = constants.read(scaffold.constants, card.constants_of(scaffold.constants), words)
+    default = getattr(scaffold.run, "__name__", "python")
+    command = session.Command(name or session.named(config, default), config, card)
+    return command, problem_set
 
 
 def solve_sync(
@@ -165,9 +205,9 @@ def problems_of(
 ) -> tuple[Problem, ...]:
     """Check dicts like the rows of a file, and convert them to Problem objects. Problem objects are
     not checked."""
-    if given and all(isinstance(each, Problem) for each in given):
+    if given and all(isinstance(row, Problem) for row in given):
         return tuple(cast(Sequence[Problem], given))
-    rows = [dict(row) if isinstance(row, Mapping) else row for row in given]
-    return check(
-        [(f"problem {number}", row) for number, row in enumerate(rows, 1)], "the list", wanted
-    )
+    rows = []
+    for number, row in enumerate(given, 1):
+        rows.append((f"problem {number}", dict(row) if isinstance(row, Mapping) else row))
+    return check(rows, "the list", wanted)

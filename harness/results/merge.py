@@ -17,11 +17,11 @@ from msgspec import convert
 
 from core.base.errors import UserError, one_line
 from core.base.files import amount
-from core.base.prices import Prices
 from core.constants import OnProblems, Paid, Repeated, Seeded, Served, rules
 from harness.results import read, warnings, write
 from harness.results.metrics import of_rows
 from harness.results.model import Row, Seed
+from harness.results.scorer import prices_in
 
 # Constants in which runs may differ. Problems are compared by their hash.
 FREE = {name for part in (OnProblems, Seeded, Repeated, Paid) for name in rules(part)}
@@ -75,9 +75,11 @@ def merge(
             for n, value in first.items()
             if n not in ONE or all(h.get(n) == value for h in heads)
         }
-        prices = of_all.get("prices")
         figures = of_rows(
-            [source.rows for source in sources], by, Prices(**prices) if prices else None
+            [source.rows for source in sources],
+            by,
+            prices_in(of_all),
+            prices_in(of_all.get("scorer", {})),
         )
         seconds = sum(amount(head["metrics"]["seconds"]) for head in heads)
         counts = {what: Counter[str]() for what in warnings.COUNTS}
@@ -150,6 +152,7 @@ def _shared(source: _Source) -> dict[str, Any]:
         "model": head["model"]["name"],
         **{name: head["model"].get(name.removeprefix("model ")) for name in WEIGHTS},
         "grader": head["grader"],
+        "scorer": head.get("scorer", {}).get("model", {}).get("name"),
         "prompts": head["provenance"]["prompts_sha256"],
         **{name: head["provenance"].get(name) for name in FRAMING},
         **{name: value for name, value in head["config"].items() if name not in FREE},

@@ -18,10 +18,11 @@ import numpy as np
 from core.base import stats
 from core.base.prices import Prices
 from core.grading.doubts import NO_REFERENCE
-from core.types import Member
+from core.types import SCORER, Member
 from harness.results import points
 from harness.results.model import COUNTS, SELDOM, Row
 from harness.results.points import Proved, Values, merged, over_runs, rate
+from harness.results.scorer import ScorerCosts, counted_of
 from harness.results.unstated import Unstated
 
 PASS_AT = range(1, 9)
@@ -123,9 +124,17 @@ class RunMetrics:
     need `prices`."""
 
     def __init__(
-        self, problems: int, runs: int = 1, by: str = "mean", prices: Prices | None = None
+        self,
+        problems: int,
+        runs: int = 1,
+        by: str = "mean",
+        prices: Prices | None = None,
+        scorer_prices: Prices | None = None,
     ) -> None:
-        self._runs, self._by, self._prices = runs, by, prices
+        self._runs, self._by = runs, by
+        self._prices = {"": prices, SCORER: scorer_prices}
+        self._has_prices = prices is not None or scorer_prices is not None
+        self._scorer = ScorerCosts(scorer_prices)
         # by number, with one item for each run of a problem
         self.finished = [False] * problems * runs
         self._populations: list[list[_Population]] = [[] for _ in self.finished]
@@ -167,8 +176,9 @@ class RunMetrics:
             "completion_tokens": (m["completion_tokens"] for m in members),
             "verification_tokens": (call["completion_tokens"] for call in side_calls),
             **dict(zip(TOKENS, zip(*counted, strict=True), strict=True)),
-            "cost": map(self._prices.dollars, counted) if self._prices else (),
+            "cost": self._dollars(costs),
         }
+        self._scorer.add(costs)
         for name, amounts in sums.items():
             step.sums[name] += _Sum.of(amounts)
         step.counts.update(
@@ -191,6 +201,15 @@ class RunMetrics:
         )
         self._add_scores(problem, [m for m in members if "score" in m], "partial" in record)
         return self.unstated.add(record, population)
+
+    def _dollars(self, costs: Sequence[dict[str, Any]]) -> list[float | None]:
+        """Return the dollars of the completions whose model has prices."""
+        amounts: list[float | None] = []
+        for cost in costs:
+            prices = self._prices[cost.get("by", "")]
+            if prices:
+                amounts += [prices.dollars(counted_of(cost))]
+        return amounts
 
     def _add_scores(self, problem: int, scored: Sequence[dict[str, Any]], is_partial: bool) -> None:
         if not scored:
@@ -244,7 +263,7 @@ class RunMetrics:
             "tokens": {kind: self._sum(kind).shown for kind in TOKENS},
             "seconds": round(seconds, 1),
         }
-        if self._prices:
+        if self._has_prices:
             found["cost"] = self._sum("cost").dollars
         if self._no_reference:
             found["no_reference"] = sorted(number + 1 for number in self._no_reference)
@@ -254,6 +273,7 @@ class RunMetrics:
         }
         if self._side_calls["completions"]:
             found["checks"] = dict(self._side_calls)
+        found |= self._scorer.metrics()
         if self._verification:
             right, wrong = (list(chain.from_iterable(of.values())) for of in self._scores.values())
             counts = {"auc": stats.auc(right, wrong), "right": len(right), "wrong": len(wrong)}
@@ -321,7 +341,7 @@ class RunMetrics:
             **{
                 name: step.sums[name].shown for name in ("completion_tokens", "verification_tokens")
             },
-            **({"cost": step.sums["cost"].dollars} if self._prices else {}),
+            **({"cost": step.sums["cost"].dollars} if self._has_prices else {}),
             "generation_seconds": round(step.seconds, 1),
             **{
                 name: step.counts[name]
@@ -338,10 +358,13 @@ class RunMetrics:
 
 
 def of_rows(
-    runs: Sequence[Sequence[Row]], by: str = "mean", prices: Prices | None = None
+    runs: Sequence[Sequence[Row]],
+    by: str = "mean",
+    prices: Prices | None = None,
+    scorer_prices: Prices | None = None,
 ) -> RunMetrics:
     """Compute the figures of stored problems. `runs` has the rows of each run."""
-    figures = RunMetrics(len(runs[0]), len(runs), by, prices)
+    figures = RunMetrics(len(runs[0]), len(runs), by, prices, scorer_prices)
     for run, rows in enumerate(runs):
         for place, row in enumerate(rows):
             number = place * len(runs) + run

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from core.types import Completion, Grade, Graded, Member, Stage
+from core.types import SCORER, Completion, Grade, Graded, Member, ScorerCompletion, Stage
 
 # The properties of completions that have no answer, with the doubt that results name.
 SILENCES = {
@@ -108,6 +108,8 @@ def _cost(completion: Completion) -> dict[str, Any]:
         "seed": completion.seed,
         "key": completion.key,
     }
+    if isinstance(completion, ScorerCompletion):
+        cost["by"] = SCORER
     if completion.context:
         cost["context"] = completion.context
     cost |= {

@@ -142,6 +142,9 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
             why = most_often if what == "failed" else ""
             found.append(f"{count} of {checks['completions']} side calls {words}{why}")
     found += of_server(document, metrics)
+    if "scorer" in metrics:
+        of_scorer = of_server(document["scorer"], metrics["scorer"])
+        found += [f"scorer: {warning}" for warning in of_scorer]
     for name, words in (
         ("not_forced", "answers could not be forced, so the model's own replies count"),
         ("not_waited", "completions have fewer waits than WAITS, and count as they are"),

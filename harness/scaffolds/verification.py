@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from core import prompts
 from core.constants import Constants, constant
-from core.types import Ask, Member, Message, Population, Problem
+from core.types import SCORER, Ask, Member, Message, Population, Problem
 from harness.scaffolds.common import UNREADABLE
 from harness.scaffolds.stated import read_verdict
 
@@ -38,6 +38,11 @@ class Verifying(Constants):
     )
     VERIFY_SAMPLES: int = constant(
         1, "verdicts per candidate, or 1 for p_true (the score is their mean)", 1, 64
+    )
+    VERIFIER: str = constant(
+        "model",
+        "the model that verifies: the run's, or the one at GRADER_URL (scorer)",
+        choices=("model", SCORER),
     )
 
 
@@ -71,15 +76,16 @@ async def judge(
     """Request a judgement of `text` under each of the `names`. Set `side_calls`, `verdicts` and
     `self_score` (the mean verdict) of `member`, and note unreadable verdicts. `config` has
     VERIFY_TOKENS."""
-    messages, is_token = (
-        judging.messages(problem, text),
-        getattr(config, "VERIFY_MODE", "") == "p_true",
-    )
-    changes = (
-        ONE_TOKEN
-        if is_token
-        else {"max_tokens": config.VERIFY_TOKENS, "answer_opening": judging.opening}
-    )
+    messages = judging.messages(problem, text)
+    is_token = getattr(config, "VERIFY_MODE", "") == "p_true"
+    changes: dict[str, Any] = {
+        "max_tokens": config.VERIFY_TOKENS,
+        "answer_opening": judging.opening,
+    }
+    if is_token:
+        changes = dict(ONE_TOKEN)
+    if getattr(config, "VERIFIER", "") == SCORER:
+        changes["to"] = SCORER
     checks = await asyncio.gather(*(ask(messages, *each, **changes) for each in names))
     marks = [p_true(check.logprobs) if is_token else judging.read(check.text) for check in checks]
     readable = [mark for mark in marks if mark is not None]

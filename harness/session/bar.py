@@ -25,10 +25,13 @@ class Bar:
     change `total`, which may be too low, and `stage`, the part of the command that runs."""
 
     def __init__(self, name: str, total: int) -> None:
-        self.name, self.total, self.done, self.stage = name, total, 0, ""
+        self.name = name
+        self.total = total
+        self.done = 0
+        self.stage = ""
         self._new = self._new_tokens = self._failed = 0
         self._began = time.monotonic()
-        self._parts: Callable[[], list[str]] = list
+        self._texts: Callable[[], list[str]] = list
         self._drawn: Any = None  # the bar of tqdm, which shows nothing in a log file
 
     def __enter__(self) -> "Bar":
@@ -58,63 +61,60 @@ class Bar:
             self._drawn.write(wrapped(line, "  "), file=sys.stderr)
 
     @asynccontextmanager
-    async def beating(
+    async def refreshing(
         self, generator: Generator, accuracy: Callable[[], str]
     ) -> AsyncIterator[None]:
         """Draw the bar while the block runs, with the text `accuracy()`."""
 
-        async def beat() -> None:
+        async def draw_again() -> None:
             while True:
                 await asyncio.sleep(SECONDS_IN_A_LOG if self._drawn.disable else SECONDS)
                 self._draw()
 
-        self._parts = lambda: self._so_far(generator, accuracy())
-        heart = asyncio.create_task(beat())
+        self._texts = lambda: self._so_far(generator, accuracy())
+        timer = asyncio.create_task(draw_again())
         try:
             yield
         finally:
-            heart.cancel()
+            timer.cancel()
 
     def _so_far(self, generator: Generator, accuracy: str) -> list[str]:
         """Return the texts after the bar, the most important first. Tokens of reused completions do
         not count."""
-        elapsed, wire, left = (
-            time.monotonic() - self._began,
-            generator.asker.wire,
-            max(0, self.total - self.done),
-        )
+        elapsed = time.monotonic() - self._began
+        wire = generator.asker.wire
+        remaining = max(0, self.total - self.done)
         tokens = self._new_tokens + wire.streamed
-        is_timed = self._new and left and not generator.trouble
-        return [
-            generator.trouble,
-            f"failed {self._failed}" if self._failed else "",
-            f"about {self._drawn.format_interval(elapsed / self._new * left)} left"
-            if is_timed
-            else "",
-            f"{wire.in_flight} in flight" if left else "",
-            generator.asker.reason,
-            *(
-                [f"{short(tokens)} tok", f"{tokens / max(1e-9, elapsed):,.0f} tok/s"]
-                if tokens
-                else []
-            ),
-            accuracy,
-        ]
+        texts = [generator.trouble]
+        if self._failed:
+            texts.append(f"failed {self._failed}")
+        if self._new and remaining and not generator.trouble:
+            seconds = elapsed / self._new * remaining
+            texts.append(f"about {self._drawn.format_interval(seconds)} left")
+        if remaining:
+            texts.append(f"{wire.in_flight} in flight")
+        texts.append(generator.asker.reason)
+        if tokens:
+            texts.append(f"{short(tokens)} tok")
+            texts.append(f"{tokens / max(1e-9, elapsed):,.0f} tok/s")
+        texts.append(accuracy)
+        return texts
 
     def _draw(self) -> None:
-        shown, total, parts = self._drawn, max(self.total, self.done), self._parts()
-        if shown.disable:
-            parts, elapsed = [self.stage, *parts], time.monotonic() - self._began
-            postfix = ", ".join(filter(None, parts))
-            line = shown.format_meter(
+        total = max(self.total, self.done)
+        texts = self._texts()
+        if self._drawn.disable:
+            line = self._drawn.format_meter(
                 self.done,
                 total,
-                elapsed,
+                time.monotonic() - self._began,
                 prefix=self.name,
-                postfix=postfix,
+                postfix=", ".join(filter(None, [self.stage, *texts])),
                 bar_format=FORMAT_IN_A_LOG,
             )
             print(line, file=sys.stderr, flush=True)
         else:
-            shown.desc, shown.total, shown.n = self.stage or self.name, total, self.done
-            shown.set_postfix_str(", ".join(filter(None, parts)))
+            self._drawn.desc = self.stage or self.name
+            self._drawn.total = total
+            self._drawn.n = self.done
+            self._drawn.set_postfix_str(", ".join(filter(None, texts)))

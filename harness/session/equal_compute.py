@@ -9,7 +9,7 @@ reviews, selections and plans. Proofs are graded later (labs/proofs/grade/stored
 begin with samples share these samples if the seed is the same."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,13 +26,14 @@ from core.engines.protocol import Server
 from core.engines.shape import QED_NANO, Shape
 from core.eval import by_answer
 from core.grading.ungraded import ungraded
-from core.types import Ask, Grader, Populations, Problem, Scaffold
+from core.types import Ask, Completion, Grader, Population, Populations, Problem, Scaffold
 from harness import experiment_file
 from harness.report.budgets import UNCOUNTED, in_unit
 from harness.report.matched import Matched
 from harness.results.spending import TOKENS, UNITS, Meter
 from harness.session import session
-from harness.session.series import Series
+from harness.session.checks import asks_scorer
+from harness.session.sweep import Series
 
 FEWEST = 8  # if no cost is known after so many completions, the run fails
 
@@ -62,7 +63,7 @@ class Constants(Compared):
 
     def budgets(self) -> list[float]:
         rule = Rule("", float, 1, 1000)
-        return [rule.read("BUDGETS", each) for each in self.BUDGETS.split(",")]
+        return [rule.read("BUDGETS", budget) for budget in self.BUDGETS.split(",")]
 
 
 @dataclass(frozen=True)
@@ -79,10 +80,14 @@ class Entry:
     def config(self, common: RunConstants) -> RunConstants:
         """Return the constants of the entry's scaffold: the comparison's constants `common`, and
         the entry's own."""
-        known = rules(self.scaffold.constants).keys()
-        shared = {name: getattr(common, name) for name in rules(type(common)) if name in known}
+        names = rules(self.scaffold.constants).keys() & rules(type(common)).keys()
+        shared = {name: getattr(common, name) for name in names}
         config: RunConstants = self.scaffold.constants(**shared | dict(self.constants))
         return config
+
+    def name_on(self, are_proofs: bool) -> str:
+        """Return the entry's name on proof problems, or on others."""
+        return self.proofs if are_proofs and self.proofs else self.name
 
 
 @dataclass(frozen=True)
@@ -101,14 +106,19 @@ class Comparison:
 
     def allotted(self, entry: Entry, config: Compared) -> int:
         """Estimate the highest number of completions per problem for one entry and one seed."""
-        most = entry.scaffold.max_completions(entry.config(config))
-        is_reference = entry.name in (self.entries[0].name, self.entries[0].proofs)
-        return most if is_reference else min(most, math.ceil(max(config.budgets())))
+        completions = entry.scaffold.max_completions(entry.config(config))
+        if entry.name in (self.entries[0].name, self.entries[0].proofs):  # the reference
+            return completions
+        return min(completions, math.ceil(max(config.budgets())))
 
     def texts_shown(self, config: Compared) -> int:
         return max(
             entry.scaffold.texts_shown(entry.config(config)) for entry in self.chosen(config)
         )
+
+    def has_scorer(self, config: Compared) -> bool:
+        """Return whether an entry has VERIFIER=scorer."""
+        return any(asks_scorer(entry.config(config)) for entry in self.chosen(config))
 
     def chosen(self, config: Compared) -> list[Entry]:
         """Return the reference and the entries in ENTRIES. The reference draws a tenth more samples
@@ -137,22 +147,29 @@ class Budgeted:
     meter: Meter = TOKENS
 
     async def __call__(self, problem: Problem, ask: Ask, config: Any) -> Populations:
-        spent, uncounted = 0.0, 0
+        spent = 0.0
+        uncounted = 0
         async with aclosing(self.run(problem, ask, config)) as populations:  # type: ignore[type-var]
             async for population in populations:
-                new = [
-                    c
-                    for m in population
-                    for c in ([] if m.carried_over else [m.completion]) + m.side_calls
-                ]
-                counts = [self.meter.cost(completion.counted) for completion in new]
-                spent += sum(count or 0 for count in counts)
-                uncounted += counts.count(None)
+                for completion in _new_completions(population):
+                    cost = self.meter.cost(completion.counted)
+                    if cost is None:
+                        uncounted += 1
+                    else:
+                        spent += cost
                 if uncounted >= FEWEST and not spent:
                     raise UserError(f"{UNCOUNTED}. Use a server that reports usage")
                 yield population
                 if spent > self.most or (uncounted and self.most < math.inf):
                     return
+
+
+def _new_completions(population: Population) -> Iterator[Completion]:
+    """Yield the completions of a population that no earlier population contains."""
+    for member in population:
+        if not member.carried_over:
+            yield member.completion
+        yield from member.side_calls
 
 
 class Matching(Series):
@@ -163,16 +180,15 @@ class Matching(Series):
         self, comparison: Comparison, opened: session.Session[Any], grader: Grader
     ) -> None:
         """Choose the entries. Raises UserError if constants do not fit the server."""
-        common, server, are_proofs = opened.config, opened.server, opened.problems.asks_for_proofs
-        self.entries = [
-            replace(e, name=(are_proofs and e.proofs) or e.name) for e in comparison.chosen(common)
-        ]
-        for entry in self.entries:
-            session.check_context(server, entry.config(common))
-        self.meter = Meter(common.BUDGET_IN, _shape_of(server), server.card.price)
-        super().__init__(
-            opened, {each.name: comparison.allotted(each, common) for each in self.entries}, grader
-        )
+        common = opened.config
+        are_proofs = opened.problems.asks_for_proofs
+        self.entries = []
+        for entry in comparison.chosen(common):
+            self.entries.append(replace(entry, name=entry.name_on(are_proofs)))
+            opened.check(entry.config(common))
+        self.meter = _meter_of(common, opened.server, comparison.has_scorer(common))
+        allotted = {entry.name: comparison.allotted(entry, common) for entry in self.entries}
+        super().__init__(opened, allotted, grader)
 
     def within(self, entry: Entry, most: float) -> tuple[str, Scaffold[Any], RunConstants]:
         """Return the name, the scaffold and the constants of an entry with a budget of `most` per
@@ -188,23 +204,53 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
     more = terminal.wrapped(
         f"The comparison has the entries {names}. Edit its file to change them."
     )
-    with session.command(Constants, namespace, more_help=more) as (name, common):
-        with session.open_on_problems(name, common, results_dir(), comparison) as opened:
+    with session.run_command(Constants, namespace, more_help=more) as run:
+        has_scorer = comparison.has_scorer(run.config)
+        with session.open_on_problems(
+            run, results_dir(), comparison, has_scorer=has_scorer
+        ) as opened:
             are_proofs = opened.problems.asks_for_proofs
             series = Matching(comparison, opened, ungraded if are_proofs else by_answer)
-            runs: dict[str, list[str]] = {}
-            # in the unit of the meter, computed after the runs of the first entry
-            budgets: list[float] = []
-            with series.bar:
-                for entry in series.entries:
-                    paths = series.run(*series.within(entry, max(budgets, default=math.inf)))
-                    runs[entry.name] = [path.name for path in paths]
-                    budgets = budgets or in_unit(common.budgets(), paths, series.meter)
-        about = (series.meter, series.title, series.notes(), are_proofs)
+            runs, budgets = _run_entries(series, run.config)
         matched = Matched(
-            series.folder, runs, series.entries[0].name, budgets, series.seeds, *about
+            series.folder,
+            runs,
+            series.entries[0].name,
+            budgets,
+            series.seeds,
+            series.meter,
+            series.title,
+            series.notes(),
+            are_proofs,
         )
         print(f"\n{matched.show()}\nresults {series.folder}")
+
+
+def _run_entries(series: Matching, common: Constants) -> tuple[dict[str, list[str]], list[float]]:
+    """Run all entries. Return the names of their results by entry, and the budgets in the unit of
+    the meter, which the runs of the first entry determine."""
+    runs: dict[str, list[str]] = {}
+    budgets: list[float] = []
+    with series.bar:
+        for entry in series.entries:
+            paths = series.run(*series.within(entry, max(budgets, default=math.inf)))
+            runs[entry.name] = [path.name for path in paths]
+            if not budgets:
+                budgets = in_unit(common.budgets(), paths, series.meter)
+    return runs, budgets
+
+
+def _meter_of(common: Compared, server: Server, has_scorer: bool) -> Meter:
+    """Return the meter of a comparison. With a scorer it counts only tokens, because prices and
+    operations differ between the two models. Raises UserError for a unit that can't be counted."""
+    if not has_scorer:
+        return Meter(common.BUDGET_IN, _shape_of(server), server.card.price)
+    if common.BUDGET_IN in ("dollars", "flops"):
+        raise UserError(
+            f"BUDGET_IN={common.BUDGET_IN} counts one model, but VERIFIER=scorer asks a second. "
+            "Set BUDGET_IN=tokens or BUDGET_IN=read"
+        )
+    return Meter(common.BUDGET_IN)
 
 
 def _shape_of(server: Server) -> Shape | None:
@@ -230,8 +276,8 @@ def entry(
     """Return an Entry with an experiment's constants and `changes`. `scaffold` replaces the
     experiment's scaffold."""
     with command():  # the file of a comparison calls this before its own command begins
-        found = experiment_file.load(experiment)
-        planned = scaffold or cast(Scaffold[Any], found.planned)
-        own = rules(planned.constants).keys() - rules(Constants).keys()
-        values = {name: value for name, value in found.namespace.items() if name in own}
+        loaded = experiment_file.load(experiment)
+        planned = scaffold or cast(Scaffold[Any], loaded.planned)
+        names = rules(planned.constants).keys() - rules(Constants).keys()
+        values = {name: value for name, value in loaded.namespace.items() if name in names}
         return Entry(name or experiment, planned, values | changes, proofs, experiment)

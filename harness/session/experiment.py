@@ -6,31 +6,35 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Generic
 
-from core import constants
-from core.base import seeds, terminal
+from core.base import terminal
 from core.base.errors import RunFailed
 from core.base.prices import shown as dollars
 from core.constants import BOXED, WHOLE, A
 from core.eval import by_answer
-from core.generate import Generator, sampling_sent
-from core.types import Completion, Grader, Message, Sampling, Scaffold
+from core.generate import Generator
+from core.types import Completion, Grader, Message, Population, Sampling, Scaffold
 from harness import framing
 from harness.report import plot, tables
-from harness.results import model, provenance, records, unstated, warnings, write
+from harness.results import records, unstated, warnings, write
 from harness.results.metrics import RunMetrics
 from harness.session.bar import Bar
+from harness.session.checks import asks_scorer
 from harness.session.contract import Contract
+from harness.session.head import head_of, scorer_of, set_of
+from harness.session.requests import Requests
+from harness.session.round import Round
 from harness.session.session import Session
 
 SAVE_SECONDS = 30.0  # least time between two saves of partial results
 # the N of the problems in progress add up to about AHEAD times the limit of requests in flight
 AHEAD = 4
+
+OnStep = Callable[[dict[str, Any]], object]
 
 
 class Experiment(Generic[A]):
@@ -44,75 +48,46 @@ class Experiment(Generic[A]):
         grader: Grader = by_answer,
         bar: Bar | None = None,
         allotted: int = 0,
+        on_step: OnStep | None = None,
     ) -> None:
         """Prepare the run. If it is a stage of a longer command, it has the command's `bar`, which
-        expects `allotted` completions per problem (0: max_completions)."""
-        server = session.server
-        way = server.card.way(session.config)
-        chosen = session.problems.read_as(way)
-        self.framing = framing.of(session.config, server.card, chosen.problems)
-        config = server.card.framed(server.card.sampled(session.config), chosen.asks_for_proofs)
-        self.session: Session[A] = session.but(config=config)
-        self.scaffold, self.max_completions = scaffold, scaffold.max_completions(config)
-        self.grader, self.config, self.chosen = grader, config, chosen
-        prices = server.card.price
-        self.figures = RunMetrics(len(chosen.problems), prices=prices)
+        expects `allotted` completions per problem (0: max_completions). `on_step` receives the
+        figures of each step (see harness.run.solve)."""
+        card = session.server.card
+        self.chosen = session.problems.read_as(card.way(session.config))
+        self.framing = framing.of(session.config, card, self.chosen.problems, session.framing)
+        are_proofs = self.chosen.asks_for_proofs
+        self.config: A = card.framed(card.sampled(session.config), are_proofs)
+        self.session: Session[A] = session.but(
+            config=self.config, problems=self.chosen, framing=self.framing
+        )
+        self.scaffold = scaffold
+        self.grader = grader
+        self.on_step = on_step
+        self.max_completions = scaffold.max_completions(self.config)
+        self.sampling = Sampling.of(self.config, are_proofs)
+        self.scorer_sampling: Sampling | None = None
+        scorer_prices = None
+        self.document = head_of(self.session, scaffold, grader, self.sampling)
+        scorer = session.scorer
+        if scorer and asks_scorer(session.config):
+            self.scorer_sampling = Sampling.of(scorer.card.sampled(session.config), are_proofs)
+            self.document["scorer"] = scorer_of(scorer, self.scorer_sampling)
+            scorer_prices = scorer.card.price
+        self.figures = RunMetrics(
+            len(self.chosen.problems), prices=card.price, scorer_prices=scorer_prices
+        )
         # for each problem, its steps' records in JSON
-        self.steps: list[list[bytes]] = [[] for _ in chosen.problems]
-        self.sampling = Sampling.of(config, chosen.asks_for_proofs)
+        self.steps: list[list[bytes]] = [[] for _ in self.chosen.problems]
+        self.reported = 0  # steps that `on_step` has received
         self.began = time.monotonic()
         self.next_save = self.began + SAVE_SECONDS
-        self.counts: dict[str, Counter[str]] = {name: Counter() for name in warnings.COUNTS}
+        self.counts = _no_counts()
+        self.scorer_counts = _no_counts()
         self.arrived = self.failed = 0  # completions so far, and those without a reply
-        self.is_stage, self.allotted = bar is not None, allotted or self.max_completions
-        self.bar = bar or Bar(session.name, self.max_completions * len(chosen.problems))
-        # RUNS is omitted, so that each of several runs has the same document as a single run. OUT
-        # is its `experiment`.
-        left = {
-            "RUNS",
-            "OUT",
-            "ANSWER",
-            *([] if self.framing.provenance else constants.rules(constants.Framed)),
-        }
-        self.document: dict[str, Any] = {
-            "schema": model.SCHEMA,
-            "experiment": session.name,
-            "complete": False,
-            "started": write.now(),
-            "ended": None,
-            "model": server.model_info(),
-            "engine": {
-                **{
-                    name: getattr(server, name)
-                    for name in ("kind", "version", "origin", "context", "seeds")
-                },
-                **({"exact": False} if server.exact is False else {}),
-                **({"templated": False} if server.templated is False else {}),
-                "concurrency": self.session.limit,
-                "why": server.why,
-                "sampling": sampling_sent(server, self.sampling),
-            },
-            "problem_set": {
-                "name": chosen.name,
-                "n": len(chosen.problems),
-                **{
-                    name: getattr(chosen, name)
-                    for name in ("sha256", "source", "licence", "version", "revision")
-                },
-            },
-            "config": {
-                **{
-                    name: getattr(config, name)
-                    for name in constants.rules(scaffold.constants)
-                    if name not in left
-                },
-                **({"ANSWER": way} if way != BOXED else {}),
-            },
-            "grader": getattr(grader, "__name__", type(grader).__name__),
-            "provenance": provenance.collect(scaffold.prompts, chosen.asks_for_proofs)
-            | self.framing.provenance,
-            **({"prices": asdict(prices)} if prices else {}),
-        }
+        self.is_stage = bar is not None
+        self.allotted = allotted or self.max_completions
+        self.bar = bar or Bar(session.name, self.max_completions * len(self.chosen.problems))
 
     def finish(self, numbers: Sequence[int] = ()) -> Path:
         """Call `run` in a command, and return the results' path. If a signal stops it, exit with
@@ -143,78 +118,108 @@ class Experiment(Generic[A]):
         """Save the results as complete on the problems so far, because no call of `run` will select
         others."""
         chosen = self.chosen.first(sum(self.figures.finished))
-        self.document["problem_set"] |= {
-            "name": chosen.name,
-            "n": len(chosen.problems),
-            "sha256": chosen.sha256,
-        }
+        self.document["problem_set"] |= set_of(chosen) | {"sha256": chosen.sha256}
         write.save(*self._newest(complete=True))
 
     async def _ask_all(self, numbers: Sequence[int]) -> None:
         """Run the scaffold on some problems, with enough problems in progress to keep the server
         busy."""
-        enough = 1 + AHEAD * self.session.limit // getattr(self.config, "N", 1)
-        # A limit in MINUTES covers all problems together, so all of them must begin at once.
-        places = len(numbers) if getattr(self.config, "MINUTES", 0) else enough
-        bar, graders = self.bar, self.session.grades_at
-        second = self.session.generator(graders, bar, lambda *_: None) if graders else nullcontext()
-        with nullcontext() if self.is_stage else bar:
-            await self.session.each(
-                numbers,
-                self._solve,
-                bar,
-                places,
-                lambda _: self._accuracy(),
-                second,
-                count=self._count,
-            )
+        places = 1 + AHEAD * self.session.limit // getattr(self.config, "N", 1)
+        if getattr(self.config, "MINUTES", 0):
+            # The limit in MINUTES covers all problems together, so all of them must begin at once.
+            places = len(numbers)
+        scorer = self.session.scorer
+        # The scaffold's requests to the scorer are counted when they return (_count_scorer).
+        second = self.session.generator(scorer, self.bar, _ignore) if scorer else nullcontext()
+        run = Round[None](
+            self.session, self.bar, places, lambda _: self._accuracy(), count=self._count
+        )
+        with nullcontext() if self.is_stage else self.bar:
+            await run.run(numbers, self._solve, second)
 
     async def _solve(self, number: int, generator: Generator, second: Generator | None) -> None:
         problem = self.chosen.problems[number]
-        sampling = Sampling.of(self.config, self.chosen.asks_for_proofs, problem.reading)
-        contract = Contract(
-            getattr(self.scaffold.run, "__name__", self.session.name), self.max_completions
+        name = getattr(self.scaffold.run, "__name__", self.session.name)
+        contract = Contract(name, self.max_completions)
+        requests = Requests(
+            problem,
+            self.config.SEED,
+            self.framing,
+            contract,
+            generator,
+            second,
+            Sampling.of(self.config, self.chosen.asks_for_proofs, problem.reading),
+            self.scorer_sampling,
+            self.sampling,
         )
 
-        async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
-            seed = seeds.derive(self.config.SEED, problem.id, *names)
-            # Requests of early steps are sent first, so that all problems end at about the same
-            # time.
-            priority = -next((name for name in names if isinstance(name, int)), 0)
-            framed = self.framing.frame(messages)
-            completion = await generator(framed, seed, sampling.but(**changes), priority)
-            contract.got(completion, names)
+        async def ask(
+            messages: Sequence[Message], *names: str | int, to: str = "", **changes: Any
+        ) -> Completion:
+            completion = await requests.ask(messages, *names, to=to, **changes)
+            if to:
+                self._count_scorer(completion)
             return completion
 
         async def ask_for_grade(
-            messages: Sequence[Message], *names: str | int, **changes: Any
+            messages: Sequence[Message], *names: str | int, to: str = "", **changes: Any
         ) -> Completion:
-            self.bar.total += second is None  # the bar lacks the completions of a second server
-            seed = seeds.derive(self.config.SEED, problem.id, "grade", len(steps), *names)
-            return await (second or generator)(messages, seed, replace(self.sampling, **changes))
+            if second is None:  # the bar lacks the completions of a second server
+                self.bar.total += 1
+            step = len(self.steps[number])
+            return await requests.ask_for_grade(step, messages, names, changes)
 
-        steps = self.steps[number]
         async for population in self.scaffold.run(problem, ask, self.config):
             contract.yielded(population)
             graded = await self.grader(problem, population, ask_for_grade)
-            record = records.record(len(steps), population, graded)
-            if self.figures.add(number, record, population):
-                counts = self.figures.unstated.metrics()["unstated"]
-                self.bar.write(f"note: {unstated.warning(counts, problem.way in (BOXED, WHOLE))}")
-            steps.append(json.dumps(record, ensure_ascii=True).encode())
-            if time.monotonic() > self.next_save:
-                self.next_save = math.inf
-                await asyncio.to_thread(write.save, *self._newest(complete=False))
-                self.next_save = time.monotonic() + SAVE_SECONDS
+            record = records.record(len(self.steps[number]), population, graded)
+            self._add(number, record, population)
+            await self._save_if_due()
         contract.ended(was_cut=self.is_stage)
         self.figures.finished[number] = True
+        self._report_steps()
         # a scaffold may need fewer completions than its maximum
         self.bar.total -= self.allotted - len(contract.asked)
 
+    def _add(self, number: int, record: dict[str, Any], population: Population) -> None:
+        """Add the record of a problem's next step to the results."""
+        if self.figures.add(number, record, population):
+            counts = self.figures.unstated.metrics()["unstated"]
+            is_boxed = self.chosen.problems[number].way in (BOXED, WHOLE)
+            self.bar.write(f"note: {unstated.warning(counts, is_boxed)}")
+        self.steps[number].append(json.dumps(record, ensure_ascii=True).encode())
+        self._report_steps()
+
+    async def _save_if_due(self) -> None:
+        if time.monotonic() > self.next_save:
+            self.next_save = math.inf
+            await asyncio.to_thread(write.save, *self._newest(complete=False))
+            self.next_save = time.monotonic() + SAVE_SECONDS
+
+    def _report_steps(self) -> None:
+        """Call `on_step` for each new step that all problems have reached, unless they have
+        ended."""
+        if self.on_step is None:
+            return
+        running = [
+            len(steps)
+            for steps, ended in zip(self.steps, self.figures.finished, strict=True)
+            if not ended
+        ]
+        complete = min(running, default=max(map(len, self.steps)))
+        if complete > self.reported:
+            figures = self.figures.metrics(0.0)["steps"]
+            for step in range(self.reported, complete):
+                self.reported = step + 1
+                run = {"experiment": self.session.name, "seed": self.config.SEED}
+                self.on_step(run | figures[step])
+
     def _count(self, completion: Completion, is_new: bool) -> None:
+        """Count a completion of the run's model."""
         self.bar.arrived(completion, is_new)
         self.arrived += 1
-        self.failed += completion.error is not None
+        if completion.error is not None:
+            self.failed += 1
         rests_on = self.session.server.rests_on
         if not is_new:
             self.counts["reused"][completion.origin] += 1
@@ -223,46 +228,77 @@ class Experiment(Generic[A]):
         if completion.model:
             self.counts["models"][completion.model] += 1
 
+    def _count_scorer(self, completion: Completion) -> None:
+        """Count a completion of the scorer."""
+        self.bar.arrived(completion, not completion.reused)
+        if completion.reused:
+            self.scorer_counts["reused"][completion.origin] += 1
+        if completion.model:
+            self.scorer_counts["models"][completion.model] += 1
+
     def _accuracy(self) -> str:
         """Format the mean accuracy (or grade) of the newest populations. Return "" if none is
         graded."""
+        progress = self.figures.progress
+        if not progress:
+            return ""
         name = "mean grade" if self.chosen.asks_for_proofs else "mean accuracy"
-        return f"{name} {progress}" if (progress := self.figures.progress) else ""
+        return f"{name} {progress}"
 
     def _newest(self, complete: bool) -> tuple[dict[str, Any], Iterator[bytes], Path]:
         """Return the arguments of write.save: the document, the rows of all started problems, and
         the folder."""
         self.document |= {"complete": complete, "ended": write.now()}
-        counts = {name: dict(counted) for name, counted in self.counts.items()}
-        self.document["metrics"] = self.figures.metrics(time.monotonic() - self.began) | counts
+        metrics = self.figures.metrics(time.monotonic() - self.began) | _plain(self.counts)
+        if "scorer" in metrics:
+            metrics["scorer"] |= _plain(self.scorer_counts)
         if (spent := self.session.spent) is not None:
-            self.document["metrics"]["spent"] = spent
+            metrics["spent"] = spent
+        self.document["metrics"] = metrics
         self.document["warnings"] = warnings.of_run(self.document, self.figures.commonest_error)
-        all_of = zip(self.chosen.problems, self.figures.finished, self.steps, strict=True)
-        now = [(problem, ended, tuple(steps)) for problem, ended, steps in all_of if ended or steps]
-        return dict(self.document), (write.row(*each) for each in now), self.session.folder
+        # this moment's steps, because a save in a thread takes longer
+        rows = []
+        for problem, ended, steps in zip(
+            self.chosen.problems, self.figures.finished, self.steps, strict=True
+        ):
+            if ended or steps:
+                rows.append((problem, ended, tuple(steps)))
+        return dict(self.document), (write.row(*row) for row in rows), self.session.folder
+
+
+def _no_counts() -> dict[str, Counter[str]]:
+    return {name: Counter() for name in warnings.COUNTS}
+
+
+def _plain(counts: dict[str, Counter[str]]) -> dict[str, dict[str, int]]:
+    return {name: dict(counter) for name, counter in counts.items()}
+
+
+def _ignore(completion: Completion, is_new: bool) -> None:
+    pass
 
 
 def show(document: dict[str, Any], path: Path) -> None:
     """Print the table of a finished run or of merged runs, and save its plot if graded. `path` is
     the results file."""
-    figures = document["metrics"]
-    is_graded = not warnings.is_ungraded(document)
+    metrics = document["metrics"]
     print(f"\n{tables.text(document)}\n")
     for warning in document["warnings"]:
         print(terminal.wrapped(f"note: {warning}", "  "))
-    if reused := sum(figures["reused"].values()):
+    if reused := sum(metrics["reused"].values()):
         print(f"journal {reused:,} completions reused")
-    if (spent := figures.get("spent")) is not None:
+    if (spent := metrics.get("spent")) is not None:
         text = (
             f"{dollars(spent)} so far for this experiment, including failed, truncated and grading "
             "requests"
         )
         print(terminal.wrapped(f"cost    {text}", " " * 8))
     print(f"results {path}", flush=True)
-    picture = path.with_suffix(".png")
-    if is_graded:
+    if warnings.is_ungraded(document):
+        print("plot    none: not graded")
+    else:
+        picture = path.with_suffix(".png")
         plot.plot(document, picture)
-    print(f"plot    {picture if is_graded else 'none: not graded'}")
+        print(f"plot    {picture}")
     print(f"report  bash scripts/report.sh {document['experiment']}")
     print(terminal.wrapped(tables.final(document)), flush=True)

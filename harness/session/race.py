@@ -2,9 +2,9 @@
 not the best.
 
 Problems come in a random order and in blocks. All entries that are left run on a block, then
-harness/session/racing.py looks at all scores so far. The journal stores finished completions, so the same
-command continues with the same drops. The budget's unit is the mean cost of the reference's samples
-on the first block, and stays fixed."""
+harness/session/racing.py looks at all scores so far. The journal stores finished completions, so
+the same command continues with the same drops. The budget's unit is the mean cost of the
+reference's samples on the first block, and stays fixed."""
 
 import json
 import math
@@ -60,11 +60,14 @@ def run_race(planned: Comparison, namespace: Mapping[str, Any]) -> None:
     entries = terminal.wrapped(
         f"The entries are {', '.join(entry.name for entry in planned.entries)}."
     )
-    with session.command(Constants, namespace, more_help=entries) as (name, common):
+    with session.run_command(Constants, namespace, more_help=entries) as run:
         folder = results_dir()
-        with session.open_on_problems(name, common, folder, planned, by_answer) as opened:
+        has_scorer = planned.has_scorer(run.config)
+        with session.open_on_problems(
+            run, folder, planned, by_answer, has_scorer=has_scorer
+        ) as opened:
             race = _Race(planned, opened.but(problems=_shuffled(opened)))
-            print(f"\n{race.run_all()}\nresults {folder / name}\nserve   {race.serving()}")
+            print(f"\n{race.run_all()}\nresults {folder / run.name}\nserve   {race.serving()}")
 
 
 def _shuffled(opened: session.Session[Constants]) -> ProblemSet:
@@ -84,24 +87,17 @@ class _Race(Matching):
             raise UserError(
                 f"a race needs two entries, but has {self.entries[0].name} only. Change ENTRIES"
             )
-        common = self.common = opened.config
+        self.common = opened.config
         self.n = len(self.chosen.problems)
         self.scores = np.full((self.n, len(self.entries)), np.nan)
         self.tokens = np.zeros_like(self.scores)  # per run, with the step beyond the budget
         # the entries whose only step, or a later one than the first, a budget paid for
         self.begun: set[int] = set()
-        self.budget, self.looks, self.first = math.inf, list[str](), 0
+        self.budget = math.inf
+        self.looks: list[str] = []
+        self.first = 0  # the number of the first entry
         self.runs: dict[int, list[Experiment[Any]]] = {}
-        matters = (
-            f", or until nothing left is better by {100 * common.EFFECT:g} points"
-            if common.EFFECT
-            else ""
-        )
-        self.rule = (
-            f"an entry is dropped if it is shown not to be the best, until one is left{matters}. A "
-            f"look follows each block of {common.BLOCK}. The chance of any error is at most "
-            f"{100 * common.ALPHA:g}%, over all looks"
-        )
+        self.rule = _rule_of(self.common)
 
     def run_all(self) -> str:
         """Run blocks until the race is settled or the problems end. Return the table for the
@@ -115,18 +111,13 @@ class _Race(Matching):
                 for place in before:
                     self._run_block(place, block)
                 standing = race(self.scores[: block.stop], self.common.ALPHA, self.common.EFFECT)
-                out = [place for place in before if place in standing.dropped]
+                dropped = [place for place in before if place in standing.dropped]
                 if block.stop < self.n:
-                    for run in (
-                        run
-                        for place in (before if standing.is_settled else out)
-                        for run in self.runs[place]
-                    ):
-                        bar.total -= (self.n - block.stop) * run.allotted
-                        run.end()
-                self.looks.append(self._look(block.stop, standing, out))
+                    self._end_runs(before if standing.is_settled else dropped, block.stop)
+                self.looks.append(self._look(block.stop, standing, dropped))
                 bar.write(self.looks[-1])
-                text, self.first = self._show(standing), standing.left[0]
+                self.first = standing.left[0]
+                text = self._show(standing)
                 if standing.is_settled:
                     break
         return text
@@ -134,152 +125,204 @@ class _Race(Matching):
     def serving(self) -> str:
         """Return the command that serves the first entry, without the budget."""
         entry = self.entries[self.first]
-        config, usual = (
-            entry.config(self.common),
-            experiment_file.scaffold_named(entry.experiment).constants(),
-        )
-        own = {name: getattr(config, name) for name in rules(type(config)) if name not in OF_RUNS}
-        changed = " ".join(
-            f"{name}={value}" for name, value in own.items() if value != getattr(usual, name)
-        )
-        return f"bash scripts/serve_rsa.sh SCAFFOLD={entry.experiment} {changed}".rstrip()
+        config = entry.config(self.common)
+        defaults = experiment_file.scaffold_named(entry.experiment).constants()
+        words = ["bash scripts/serve_rsa.sh", f"SCAFFOLD={entry.experiment}"]
+        for name in rules(type(config)):
+            value = getattr(config, name)
+            if name not in OF_RUNS and value != getattr(defaults, name):
+                words.append(f"{name}={value}")
+        return " ".join(words)
+
+    def _end_runs(self, entries: Sequence[int], problems: int) -> None:
+        """Save the runs of `entries` as complete after so many problems."""
+        for place in entries:
+            for run in self.runs[place]:
+                self.bar.total -= (self.n - problems) * run.allotted
+                run.end()
 
     def _run_block(self, place: int, block: range) -> None:
         entry = self.entries[place]
         if place not in self.runs:
             self.runs[place] = self.experiments(*self.within(entry, self.budget))
         self.bar.stage = f"{block.stop}/{self.n} {entry.name}"
-        paths = [each.finish(block) for each in self.runs[place]]
+        paths = [run.finish(block) for run in self.runs[place]]
         if self.budget == math.inf:
             self.budget = in_unit([self.common.BUDGET], paths, self.meter)[0]
         for problem in block:
-            steps = [
-                [decode(step, type=model.StepResult) for step in run.steps[problem]]
-                for run in self.runs[place]
-            ]
-            parts = [bought(of, self.budget, self.meter) for of in steps]
-            self.scores[problem, place] = np.mean([part.score or 0.0 for part in parts])
-            if any(
-                part.step or (part.step == 0 and len(of) == 1)
-                for part, of in zip(parts, steps, strict=True)
-            ):
+            self._score(place, problem)
+
+    def _score(self, place: int, problem: int) -> None:
+        """Set the entry's score and tokens on a problem, from the steps that the budget pays
+        for."""
+        scores, tokens = [], 0
+        for run in self.runs[place]:
+            steps = [decode(step, type=model.StepResult) for step in run.steps[problem]]
+            within = bought(steps, self.budget, self.meter)
+            scores.append(within.score or 0.0)
+            if within.step or (within.step == 0 and len(steps) == 1):
                 self.begun.add(place)
-            calls = [call for of in steps for step in of for call in step.new_calls]
-            self.tokens[problem, place] = (
-                sum(call.completion_tokens or 0 for call in calls) / self.common.RUNS
-            )
+            for step in steps:
+                tokens += sum(call.completion_tokens or 0 for call in step.new_calls)
+        self.scores[problem, place] = np.mean(scores)
+        self.tokens[problem, place] = tokens / self.common.RUNS
 
-    def _look(self, problems: int, standing: Standing, out: Sequence[int]) -> str:
-        def shown(place: int) -> str:
-            return (
-                f"{self.entries[place].name} {100 * np.nanmean(self.scores[:problems, place]):.1f}%"
-            )
+    def _look(self, problems: int, standing: Standing, dropped: Sequence[int]) -> str:
+        def with_mean(place: int) -> str:
+            mean = np.nanmean(self.scores[:problems, place])
+            return f"{self.entries[place].name} {100 * mean:.1f}%"
 
-        left = f"{len(standing.left)} left, the first is {shown(standing.left[0])}"
+        names = ", ".join(map(with_mean, dropped)) or "none"
         return (
-            f"look after {problems} problems: dropped {', '.join(map(shown, out)) or 'none'}. "
-            f"{left}"
+            f"look after {problems} problems: dropped {names}. {len(standing.left)} left, the "
+            f"first is {with_mean(standing.left[0])}"
         )
 
     def _show(self, standing: Standing) -> str:
         """Write the table of all looks so far. Return the columns that fit the terminal."""
-        common, (first, *rest) = self.common, standing.left
-        dropped = sorted(standing.dropped, key=lambda each: -standing.dropped[each])
-        places = (first, *rest, *dropped)
-        courses = {place: self._course(place, first) for place in places}
+        dropped = sorted(standing.dropped, key=lambda place: -standing.dropped[place])
+        places = [*standing.left, *dropped]
+        courses = {place: self._course(place, self.first) for place in places}
         rows = [self._row(place, courses[place][-1], standing) for place in places]
+        table = self._table(rows)
+        notes = self._notes(standing, rows, places)
+        self._save(standing, table, rows, notes)
+        self._draw(standing, places, courses)
+        width = terminal.columns()
+        return f"{table.body(width)}\n\n{terminal.wrapped(_body_of(notes), '  ', width)}"
+
+    def _table(self, rows: Sequence[dict[str, Any]]) -> Table:
+        """Return the table of the entries' `rows`, the first entry first."""
         shifts = [tables.shift(row["difference"], row["low"], row["high"]) for row in rows[1:]]
-        level = f"{100 - 100 * common.ALPHA:g}%"
         columns = [
             Column("entry", [row["entry"] for row in rows]),
             Column("state", [row["state"] for row in rows]),
             Column("problems", [str(row["accuracy"]["n"]) for row in rows]),
             Column("accuracy", [tables.interval(row["accuracy"]) for row in rows]),
-            Column(f"minus {self.entries[first].name} [all pairs]", [NONE, *shifts]),
+            Column(f"minus {self.entries[self.first].name} [all pairs]", [NONE, *shifts]),
             Column("tokens", [f"{row['tokens']:,.0f}" for row in rows], rank=1),
         ]
-        table, width = Table("", columns), terminal.columns()
-        names = [self.entries[place].name for place in standing.left]
-        result = f"not told apart: {', '.join(names)}" if rest else f"the winner is {names[0]}"
-        if standing.is_settled and rest:
-            result += (
-                f". None of them is better than {names[0]} by more than {100 * common.EFFECT:g} "
-                "points"
+        return Table("", columns)
+
+    def _notes(
+        self, standing: Standing, rows: Sequence[dict[str, Any]], places: Sequence[int]
+    ) -> list[str]:
+        common = self.common
+        problems = np.sum(~np.isnan(self.scores[:, self.first]))
+        notes = [f"{self._result(standing)}, after {problems} of {self.n} problems"]
+        if short := [self.entries[place].name for place in places if place not in self.begun]:
+            notes.append(
+                f"the budget pays for at most the first step of {', '.join(short)}. BUDGET may be "
+                "too small"
             )
-        short = ", ".join(self.entries[place].name for place in places if place not in self.begun)
         share = self.tokens.sum() / (self.n * sum(row["tokens"] for row in rows))
-        notes = [
-            f"{result}, after {np.sum(~np.isnan(self.scores[:, first]))} of {self.n} problems",
-            *(
-                [f"the budget pays for at most the first step of {short}. BUDGET may be too small"]
-                if short
-                else []
-            ),
-            (
-                f"the race took {share:.0%} of the tokens of all entries on all problems "
-                "(estimated with their means)"
-            ),
+        budget = f"{self.meter.shown(self.budget)} {UNITS[self.meter.unit]}"
+        return [
+            *notes,
+            f"the race took {share:.0%} of the tokens of all entries on all problems (estimated "
+            "with their means)",
             f"{self.opened.server.model} on {self.chosen.name}, n={self.n}",
             self.rule,
-            f"a problem's budget is {self.meter.shown(self.budget)} {UNITS[self.meter.unit]}: the "
-            f"mean cost of {common.BUDGET:g} samples on the first block. The last step within it "
-            "gives the accuracy, but tokens include the step that exceeds it",
-            f"with a chance of {level}, the intervals of differences are right for all pairs of "
-            "entries at all looks. A drop makes one test for each entry, so it may precede an "
-            "interval without 0, or follow it. Each accuracy has a 95% interval of its own, for "
-            "a fixed number of problems",
+            f"a problem's budget is {budget}: the mean cost of {common.BUDGET:g} samples on the "
+            "first block. The last step within it gives the accuracy, but tokens include the step "
+            "that exceeds it",
+            f"with a chance of {100 - 100 * common.ALPHA:g}%, the intervals of differences are "
+            "right for all pairs of entries at all looks. A drop makes one test for each entry, so "
+            "it may precede an interval without 0, or follow it. Each accuracy has a 95% interval "
+            "of its own, for a fixed number of problems",
         ]
-        body, looks = "\n".join(f"note: {note}" for note in notes), "\n".join(self.looks)
-        write_atomically(self.folder / TABLE, f"{table.body()}\n\n{body}\n\n{looks}\n".encode())
+
+    def _result(self, standing: Standing) -> str:
+        names = [self.entries[place].name for place in standing.left]
+        if len(names) == 1:
+            return f"the winner is {names[0]}"
+        result = f"not told apart: {', '.join(names)}"
+        if standing.is_settled:
+            result += (
+                f". None of them is better than {names[0]} by more than "
+                f"{100 * self.common.EFFECT:g} points"
+            )
+        return result
+
+    def _save(
+        self,
+        standing: Standing,
+        table: Table,
+        rows: Sequence[dict[str, Any]],
+        notes: Sequence[str],
+    ) -> None:
+        looks = "\n".join(self.looks)
+        text = f"{table.body()}\n\n{_body_of(notes)}\n\n{looks}\n"
+        write_atomically(self.folder / TABLE, text.encode())
+        constants = ("BUDGET", "ALPHA", "EFFECT", "BLOCK", "SEED")
         head = {
             "experiment": self.opened.name,
             "made": write.now(),
             "unit": self.meter.unit,
             "budget": self.budget,
+            **{name: getattr(self.common, name) for name in constants},
+            "is_settled": standing.is_settled,
+            "looks": self.looks,
+            "notes": notes,
         }
-        head |= {
-            each: getattr(common, each) for each in ("BUDGET", "ALPHA", "EFFECT", "BLOCK", "SEED")
-        }
-        head |= {"is_settled": standing.is_settled, "looks": self.looks, "notes": notes}
-        write_atomically(
-            self.folder / "table.jsonl",
-            (f"{json.dumps(line)}\n".encode() for line in (head, *rows)),
-        )
-        drawn = [
-            (self.entries[place].name, courses[place][: standing.dropped.get(place)])
-            for place in places[1:]
-        ]
-        document = self.runs[first][0].document | {"config": {}}
-        plot.race(document, drawn, self.entries[first].name, self.folder / "race.png")
-        return f"{table.body(width)}\n\n{terminal.wrapped(body, '  ', width)}"
+        lines = [f"{json.dumps(line)}\n".encode() for line in (head, *rows)]
+        write_atomically(self.folder / "table.jsonl", lines)
+
+    def _draw(
+        self,
+        standing: Standing,
+        places: Sequence[int],
+        courses: Mapping[int, list[dict[str, float]]],
+    ) -> None:
+        """Draw the `courses` of all entries but the first, up to their drops."""
+        drawn = []
+        for place in places[1:]:
+            course = courses[place][: standing.dropped.get(place)]
+            drawn.append((self.entries[place].name, course))
+        document = self.runs[self.first][0].document | {"config": {}}
+        plot.race(document, drawn, self.entries[self.first].name, self.folder / "race.png")
 
     def _course(self, place: int, first: int) -> list[dict[str, float]]:
         """Return an entry's mean difference from the entry `first`, with its interval, after each
         of its problems. The intervals of all pairs of entries are right at once."""
         level = pair_level(self.common.ALPHA, len(self.entries))
-        both = self.scores[:, place] - self.scores[:, first]
-        differences = both[~np.isnan(both)]
+        differences = self.scores[:, place] - self.scores[:, first]
+        differences = differences[~np.isnan(differences)]
         means = np.cumsum(differences) / np.arange(1, differences.size + 1)
-        ends = (each.tolist() for each in (means, *intervals(differences, level)))
-        return [
-            {"difference": value, "low": low, "high": high}
-            for value, low, high in zip(*ends, strict=True)
-        ]
+        lows, highs = intervals(differences, level)
+        course = []
+        for mean, low, high in zip(means.tolist(), lows.tolist(), highs.tolist(), strict=True):
+            course.append({"difference": mean, "low": low, "high": high})
+        return course
 
     def _row(
         self, place: int, difference: Mapping[str, float], standing: Standing
     ) -> dict[str, Any]:
         """Return an entry as a line of table.jsonl, with its `difference` from the first entry."""
         ran = ~np.isnan(self.scores[:, place])
-        is_dropped = place in standing.dropped
+        state = "left" if len(standing.left) > 1 else "won"
+        if place in standing.dropped:
+            state = f"dropped after {ran.sum()}"
         return {
             "entry": self.entries[place].name,
-            "state": f"dropped after {ran.sum()}"
-            if is_dropped
-            else "left"
-            if standing.left[1:]
-            else "won",
+            "state": state,
             "accuracy": mean_by_problem(self.scores[ran, place]).to_json(),
             **difference,
             "tokens": float(self.tokens[ran, place].mean()),
         }
+
+
+def _rule_of(common: Constants) -> str:
+    """Describe the rule of a race."""
+    effect = ""
+    if common.EFFECT:
+        effect = f", or until nothing left is better by {100 * common.EFFECT:g} points"
+    return (
+        f"an entry is dropped if it is shown not to be the best, until one is left{effect}. A look "
+        f"follows each block of {common.BLOCK}. The chance of any error is at most "
+        f"{100 * common.ALPHA:g}%, over all looks"
+    )
+
+
+def _body_of(notes: Sequence[str]) -> str:
+    return "\n".join(f"note: {note}" for note in notes)

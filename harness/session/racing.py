@@ -9,6 +9,7 @@ nonnegative supermartingale that begins at
 Society B 86). benchmarks/race.py simulates races."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,13 +34,13 @@ def lower_bounds(differences: Array, alpha: float) -> Array:
     """Return a lower bound for the mean after each difference in [-1, 1]. All bounds are right at
     the same time with a chance of at least 1 - alpha, so the race may look after each problem. A
     bound never falls."""
-    found = np.full(differences.size, -1.0)
+    bounds = np.full(differences.size, -1.0)
     for mean in np.arange(-1 + STEP, 1, STEP):
         rejected = log_capital(differences, float(mean)) >= -math.log(alpha)
         if not rejected.any():  # nor is any higher mean, because the capital falls with the mean
             break
-        found[int(rejected.argmax()) :] = mean
-    return found
+        bounds[int(rejected.argmax()) :] = mean
+    return bounds
 
 
 def intervals(differences: Array, alpha: float) -> tuple[Array, Array]:
@@ -82,33 +83,67 @@ def race(scores: Array, alpha: float = 0.05, effect: float = 0.0) -> Standing:
     method, a test's level is alpha / entries left: before the first wrong drop, all best entries
     are left. If `effect` is above 0, `is_settled` gets CLAIM of alpha. Its tests compare each entry
     with each fixed leader. Only the test with the true best entry can be wrong."""
-    n, k = scores.shape
-    is_left, sums, capital = np.ones(k, dtype=bool), np.zeros(k), np.zeros((BETS.size, k))
-    found = Standing(list(range(k)), is_settled=k == 1)
+    problems, entries = scores.shape
+    standing = Standing(list(range(entries)), is_settled=entries == 1)
+    if standing.is_settled:
+        return standing
     share = CLAIM if effect else 0.0
-    for row in range(n if k > 1 else 0):
-        now = np.where(is_left, scores[row], 0.0)
-        others = np.where(is_left & ~np.eye(k, dtype=bool), sums, -np.inf)
-        leads = others >= others.max(axis=1, keepdims=True) - 1e-9  # equal leaders share the bet
-        capital += np.log1p(BETS[:, np.newaxis] * ((leads @ now) / leads.sum(axis=1) - now))
-        sums += now
-        found.looks = row + 1
-        logs = np.where(is_left, _log_mean(capital), -np.inf)
-        while is_left.sum() > 1 and logs.max() >= math.log(is_left.sum() / (alpha * (1 - share))):
-            out = int(logs.argmax())
-            is_left[out], logs[out], found.dropped[out] = False, -np.inf, found.looks
-        found.left = sorted(np.flatnonzero(is_left).tolist(), key=lambda entry: -sums[entry])
-        best, *rest = found.left
-        rows, level = (
-            scores[: found.looks],
-            math.log((k - 1) / (alpha * share)) if effect else math.inf,
-        )
-        found.is_settled = all(
-            effect and log_capital(rows[:, best] - rows[:, i], -effect).max() >= level for i in rest
-        )
-        if found.is_settled:
+    bets = _Bets(entries)
+    for number in range(problems):
+        bets.bet(scores[number])
+        standing.looks = number + 1
+        _drop(standing, bets, alpha * (1 - share))
+        lefts = np.flatnonzero(bets.is_left).tolist()
+        standing.left = sorted(lefts, key=lambda entry: -bets.sums[entry])
+        if len(standing.left) == 1:
+            standing.is_settled = True
+        elif effect:
+            threshold = math.log((entries - 1) / (alpha * share))
+            standing.is_settled = _is_told(scores[: number + 1], standing.left, effect, threshold)
+        if standing.is_settled:
             break
-    return found
+    return standing
+
+
+class _Bets:
+    """The bets of all entries. `sums` has the entries' sums of scores, and `capital` the log
+    capital of each entry with each share of BETS."""
+
+    def __init__(self, entries: int) -> None:
+        self.is_left = np.ones(entries, dtype=bool)
+        self.sums = np.zeros(entries)
+        self.capital = np.zeros((BETS.size, entries))
+        self._is_other = ~np.eye(entries, dtype=bool)
+
+    def bet(self, row: Array) -> None:
+        """Let each entry bet on a problem, whose scores are `row`."""
+        scores = np.where(self.is_left, row, 0.0)
+        sums_of_others = np.where(self.is_left & self._is_other, self.sums, -np.inf)
+        highest = sums_of_others.max(axis=1, keepdims=True)
+        leads = sums_of_others >= highest - 1e-9  # equal leaders share the bet
+        leaders_score = (leads @ scores) / leads.sum(axis=1)
+        self.capital += np.log1p(BETS[:, np.newaxis] * (leaders_score - scores))
+        self.sums += scores
+
+
+def _drop(standing: Standing, bets: _Bets, alpha: float) -> None:
+    """Drop the entries whose capital exceeds the level of their test."""
+    logs = np.where(bets.is_left, _log_mean(bets.capital), -np.inf)
+    while bets.is_left.sum() > 1 and logs.max() >= math.log(bets.is_left.sum() / alpha):
+        entry = int(logs.argmax())
+        bets.is_left[entry] = False
+        logs[entry] = -np.inf
+        standing.dropped[entry] = standing.looks
+
+
+def _is_told(rows: Array, left: Sequence[int], effect: float, threshold: float) -> bool:
+    """Return whether no entry that is left is better than the first by more than the effect."""
+    best, *others = left
+    for entry in others:
+        capital = log_capital(rows[:, best] - rows[:, entry], -effect)
+        if capital.max() < threshold:
+            return False
+    return True
 
 
 def _log_mean(logs: Array) -> Array:

@@ -11,15 +11,23 @@ from typing import Any
 
 from core.base.errors import UserError, command
 from core.base.files import amount, results_dir
-from core.base.prices import Prices
 from core.client.journal import Archive
 from core.constants import BOXED, WAYS, Rule
 from core.eval import by_answer, grade_answers
-from core.types import Completion, Member, Population, Problem, Stage
+from core.types import (
+    SCORER,
+    Completion,
+    Member,
+    Population,
+    Problem,
+    ScorerCompletion,
+    Stage,
+)
 from harness.report import tables
 from harness.results import read, records, warnings, write
 from harness.results.find import archive, path_of
 from harness.results.metrics import of_rows
+from harness.results.scorer import prices_in
 
 CONTINUATIONS = ("not_forced", "not_waited")  # fields with the reason why a reply was not continued
 SHOWN = 20  # the most changes to print
@@ -36,84 +44,84 @@ class Kept:
         """Read the results file `path`. `way` replaces the way in which the run read answers ("":
         the same way). Raises UserError if the file can't be read or contains several runs."""
         self.path = path
-        whole, self.head, both = read.read_raw(path)
-        if whole.runs:
-            count = len(whole.runs.seeds)
+        checked, self.head, pairs = read.read_raw(path)
+        if checked.runs:
+            count = len(checked.runs.seeds)
             raise UserError(
                 f"{path.name} contains {count} runs. Regrade each run, then merge them "
                 "(scripts/merge.sh)"
             )
-        self.rows = [row for row, _ in both]
+        self.rows = [row for row, _ in pairs]
         with read.refusing(path):
-            config = self.head["config"] | ({"ANSWER": way} if way else {})
+            config = dict(self.head["config"])
+            if way:
+                config["ANSWER"] = way
             if config.get("ANSWER") == BOXED:
                 del config["ANSWER"]
             self.head = self.head | {"config": config}
-            self.problems = [
-                Problem(
-                    **{name: row[name] for name in ("id", "statement", "answer", "answer_type")},
-                    **{name: row.get(name, "") for name in write.GRADED_BY},
-                    columns=row.get("columns", {}),
-                    way=config.get("ANSWER", BOXED),
-                )
-                for row in self.rows
-            ]
+            form = config.get("ANSWER", BOXED)
+            self.problems = [_problem_of(row, form) for row in self.rows]
 
     def population(self, journals: Archive, step: dict[str, Any]) -> Population:
         """Return the population of a `step`. Raises UserError if the journals lack a valid record
         of a completion."""
         members = []
         for m in step["members"]:
-            own, *checks = (self._completion(journals, cost) for cost in (m, *m.get("checks", [])))
-            more = (
+            member = Member(
+                self._completion(journals, m),
+                m["parents"],
                 m.get("score"),
                 m.get("verdicts"),
-                checks,
+                [self._completion(journals, call) for call in m.get("checks", [])],
                 m.get("again", False),
                 m.get("notes", []),
             )
-            members.append(Member(own, m["parents"], *more))
-        return (
-            Stage(step["stage"], members, step.get("partial", False))
-            if "stage" in step
-            else members
-        )
+            members.append(member)
+        if "stage" in step:
+            return Stage(step["stage"], members, step.get("partial", False))
+        return members
 
     def _completion(self, journals: Archive, cost: dict[str, Any]) -> Completion:
         """Return the completion of the record `cost` from the journals, which lack failures. So a
         failure, or the failure of a continuation, comes from the record."""
-        if kept := journals.get(cost["key"]):
-            failures = {name: cost[name] for name in CONTINUATIONS if name in cost}
-            return kept if kept.forced is not None else replace(kept, **failures)
-        if "error" in cost:
-            return Completion(
+        completion = journals.get(cost["key"])
+        if completion:
+            if completion.forced is None:
+                failures = {name: cost[name] for name in CONTINUATIONS if name in cost}
+                completion = replace(completion, **failures)
+        elif "error" in cost:
+            completion = Completion(
                 cost["key"], cost.get("seed", 0), seconds=cost["seconds"], error=cost["error"]
             )
-        raise UserError(
-            f"{self.path.name} contains completions of which no journal has a valid record, such "
-            f"as {cost['key']}. Copy the run's journal to {journals.folder}, or run the experiment "
-            "again"
-        )
+        else:
+            raise UserError(
+                f"{self.path.name} contains completions of which no journal has a valid record, "
+                f"such as {cost['key']}. Copy the run's journal to {journals.folder}, or run the "
+                "experiment again"
+            )
+        if cost.get("by") == SCORER:
+            return ScorerCompletion(**vars(completion))
+        return completion
 
     def save(
-        self, remade: Callable[[int, dict[str, Any]], dict[str, Any]], **more: Any
+        self, regrade_step: Callable[[int, dict[str, Any]], dict[str, Any]], **more: Any
     ) -> tuple[Path, dict[str, Any]]:
         """Compute new steps and metrics, and save them with write.save, which keeps a complete old
-        file. `remade(place, step)` returns the new step of the problem at index `place`. `more`
-        adds fields to the document. Returns the path and the document."""
+        file. `regrade_step(number, step)` returns the new step of the problem with this number.
+        `more` adds fields to the document. Returns the path and the document."""
         head = self.head
-        rows = [
-            row | {"steps": [remade(place, step) for step in row["steps"]]}
-            for place, row in enumerate(self.rows)
-        ]
-        figures = of_rows([rows], prices=Prices(**head["prices"]) if head.get("prices") else None)
-        figures.unstated.quote = head["metrics"].get("unstated", {}).get("quote", "")
-        metrics = figures.metrics(amount(head["metrics"]["seconds"]))
-        metrics |= {
-            name: head["metrics"][name]
-            for name in (*warnings.COUNTS, "spent")
-            if name in head["metrics"]
-        }
+        rows = []
+        for number, row in enumerate(self.rows):
+            steps = [regrade_step(number, step) for step in row["steps"]]
+            rows.append(row | {"steps": steps})
+        figures = of_rows(
+            [rows], prices=prices_in(head), scorer_prices=prices_in(head.get("scorer", {}))
+        )
+        before = head["metrics"]
+        figures.unstated.quote = before.get("unstated", {}).get("quote", "")
+        metrics = figures.metrics(amount(before["seconds"])) | _counts_in(before)
+        if "scorer" in metrics:
+            metrics["scorer"] |= _counts_in(before.get("scorer", {}))
         document = head | {"metrics": metrics} | more
         document["warnings"] = warnings.of_run(document, figures.commonest_error)
         return write.save(document, map(write.stored, rows), self.path.parent), document
@@ -124,73 +132,106 @@ def regrade(path: Path, way: str = "") -> tuple[Path, dict[str, Any], dict[str, 
     ANSWER. Returns the path of the new file, the old and the new document (without problems), and
     the changes. Raises UserError if the file can't be read, if by_answer did not grade it, or if
     the journals lack a completion."""
-    kept, changes = Kept(path, way), list[Change]()
-    before, name = kept.head.get("grader"), by_answer.__name__
-    if before != name:
+    stored = Kept(path, way)
+    changes: list[Change] = []
+    grader = stored.head.get("grader")
+    if grader != by_answer.__name__:
         raise UserError(
-            f"{path.name} was graded by {before!r:.60}, not by {name}. Grade proofs with "
-            "scripts/grade.sh, or run the experiment again, which reuses its completions"
+            f"{path.name} was graded by {grader!r:.60}, not by {by_answer.__name__}. Grade proofs "
+            "with scripts/grade.sh, or run the experiment again, which reuses its completions"
         )
-    with archive(path, kept.head["experiment"]) as journals:
+    with archive(path, stored.head["experiment"]) as journals:
 
-        def remade(place: int, step: dict[str, Any]) -> dict[str, Any]:
-            population = kept.population(journals, step)
-            record = records.record(
-                step["step"], population, grade_answers(kept.problems[place], population)
-            )
-            changes.extend(_changes(kept.problems[place], step, record))
+        def regrade_step(number: int, step: dict[str, Any]) -> dict[str, Any]:
+            problem = stored.problems[number]
+            population = stored.population(journals, step)
+            graded = grade_answers(problem, population)
+            record = records.record(step["step"], population, graded)
+            changes.extend(_changes(problem, step, record))
             return record
 
-        new, document = kept.save(remade, regraded=write.now())
-    return new, kept.head, document, changes
+        new, document = stored.save(regrade_step, regraded=write.now())
+    return new, stored.head, document, changes
+
+
+def _problem_of(row: dict[str, Any], form: str) -> Problem:
+    """Return a stored problem, whose answers are read in the given form."""
+    texts = {name: row.get(name, "") for name in write.GRADED_BY}
+    return Problem(
+        row["id"],
+        row["statement"],
+        row["answer"],
+        row["answer_type"],
+        columns=row.get("columns", {}),
+        way=form,
+        **texts,
+    )
+
+
+def _counts_in(metrics: dict[str, Any]) -> dict[str, Any]:
+    """Return the figures of stored metrics that a regrading does not change."""
+    return {name: metrics[name] for name in (*warnings.COUNTS, "spent") if name in metrics}
 
 
 def _changes(problem: Problem, before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
-    readings = [
-        [(m["answer"], m["correct"], m["doubt"]) for m in step["members"]]
-        for step in (before, after)
-    ]
-    votes = ((step["majority_answer"], step["majority_correct"], None) for step in (before, after))
-    pairs = [
-        *((f"member {i}", *pair) for i, pair in enumerate(zip(*readings, strict=True))),
-        ("vote", *votes),
-    ]
+    """Return the changed answers and grades of a step's members and vote."""
+    changes = []
     place = f"{problem.id}, t={before['step']}"
-    return [
-        (f"{place}, {name}", _words(*old), _words(*new)) for name, old, new in pairs if old != new
-    ]
+    members = zip(before["members"], after["members"], strict=True)
+    for number, (old, new) in enumerate(members):
+        if _reading(old) != _reading(new):
+            name = f"{place}, member {number}"
+            changes.append((name, _words(*_reading(old)), _words(*_reading(new))))
+    old_vote = (before["majority_answer"], before["majority_correct"], None)
+    new_vote = (after["majority_answer"], after["majority_correct"], None)
+    if old_vote != new_vote:
+        changes.append((f"{place}, vote", _words(*old_vote), _words(*new_vote)))
+    return changes
+
+
+def _reading(member: dict[str, Any]) -> tuple[str | None, float | None, str | None]:
+    return member["answer"], member["correct"], member["doubt"]
 
 
 def _words(answer: str | None, correct: float | None, doubt: str | None) -> str:
-    share = "ungraded" if correct is None else f"{correct:.0%} right"
-    grade = "right" if correct == 1 else "wrong" if correct == 0 else share
-    return (
-        f"{'no answer' if answer is None else f'{answer:.40}'} "
-        f"({grade}{f', {doubt}' if doubt else ''})"
-    )
+    if correct is None:
+        grade = "ungraded"
+    elif correct == 1:
+        grade = "right"
+    elif correct == 0:
+        grade = "wrong"
+    else:
+        grade = f"{correct:.0%} right"
+    if doubt:
+        grade += f", {doubt}"
+    text = "no answer" if answer is None else f"{answer:.40}"
+    return f"{text} ({grade})"
+
+
+def _way_of(argv: Sequence[str]) -> str:
+    """Return the value of the last ANSWER=…, or "" if there is none. Raises UserError for other
+    words."""
+    is_named = bool(argv) and not argv[0].startswith("-")
+    words = argv[1:]
+    if not is_named or any(not word.startswith("ANSWER=") for word in words):
+        raise UserError(
+            "give a name of results (such as 02_rsa_basic) or the path of a .json file. "
+            "ANSWER=text after it reads answers in another way"
+        )
+    if not words:
+        return ""
+    return str(Rule("", str, choices=WAYS).read("ANSWER", words[-1].partition("=")[2]))
 
 
 def main(argv: Sequence[str]) -> None:
     with command():
-        if (
-            not argv
-            or argv[0].startswith("-")
-            or any(not word.startswith("ANSWER=") for word in argv[1:])
-        ):
-            raise UserError(
-                "give a name of results (such as 02_rsa_basic) or the path of a .json file. "
-                "ANSWER=text after it reads answers in another way"
-            )
-        way = (
-            Rule("", str, choices=WAYS).read("ANSWER", argv[-1].partition("=")[2])
-            if argv[1:]
-            else ""
-        )
+        way = _way_of(argv)
         path, before, after, changes = regrade(path_of(argv[0], results_dir()), way)
-        old, new = (tables.steps_table(document).body() for document in (before, after))
+        old = tables.steps_table(before).body()
+        new = tables.steps_table(after).body()
         print(f"{tables.title(before)}\n\nold grades\n{old}\n\nnew grades\n{new}\n")
-        for where, one, other in changes[:SHOWN]:
-            print(f"{where}: {one} -> {other}")
+        for place, old_words, new_words in changes[:SHOWN]:
+            print(f"{place}: {old_words} -> {new_words}")
         if len(changes) > SHOWN:
             print(f"… and {len(changes) - SHOWN:,} more")
         count = sum(step["completions"] for step in after["metrics"]["steps"])

@@ -24,6 +24,7 @@ from core.base import signals, stats, terminal
 from core.base.errors import command
 from core.base.files import ROOT, results_dir
 from core.constants import constant
+from core.engines import environment
 from core.eval import by_answer, is_correct
 from core.grading.boxed import extract
 from core.types import Ask, Completion, Member, Population, Problem, Scaffold
@@ -38,7 +39,7 @@ from harness.scaffolds import (
 )
 from harness.scaffolds.stated import read_verdict, stated_score
 from harness.session.experiment import Experiment
-from harness.session.session import open_on_problems
+from harness.session.session import Command, open_on_problems
 
 SAMPLES = 4  # solutions per problem
 PRODUCT = re.compile(r"^(\d)\*(\d\d)=(\d+)", re.MULTILINE)
@@ -271,7 +272,8 @@ def main() -> None:
         roles = Roles()
         most = SAMPLES * 9 + SAMPLES**2 // 4 + 5
         scaffold = Scaffold(roles, lambda _: most, lambda config: config.K, (), Constants)
-        with open_on_problems(name, config, folder, scaffold, by_answer) as opened:
+        run = Command(name, config, environment.card())
+        with open_on_problems(run, folder, scaffold, by_answer) as opened:
             path = Experiment(opened, scaffold).finish()
         print(f"\n{roles.table()}\n\nresults {path}")
 

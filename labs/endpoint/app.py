@@ -34,6 +34,7 @@ from core.grading.judge import stopping_judge
 from core.server import serving
 from harness.experiment_file import of_scaffolds, scaffold_named
 from harness.session import session
+from harness.session.checks import asks_scorer, check_context
 from harness.session.session import need_of
 from labs.endpoint import chat
 from labs.endpoint.answer import Solved, named, solve
@@ -126,7 +127,7 @@ class Endpoint:
         """Raise Refusal if the model's context is too short for the constants, or if they need too
         many completions."""
         try:
-            session.check_context(self.server, asked.config)
+            check_context(self.server, asked.config)
         except UserError as error:
             raise Refusal(str(error), "max_tokens", "context_length_exceeded") from None
         name, scaffold = asked.offer.name, asked.offer.scaffold
@@ -380,6 +381,12 @@ def offered(words: Sequence[str] = ()) -> dict[str, Offer]:
     return found
 
 
+def _check_one_model(config: Any) -> None:
+    """Raise UserError for VERIFIER=scorer, because an endpoint has no second model."""
+    if asks_scorer(config):
+        raise UserError("an endpoint has one model. Omit VERIFIER=scorer")
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Serve until stopped. The model server is the one that a run would use."""
     parser = Parser(
@@ -421,7 +428,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             serving(need_of(first.scaffold, first.defaults)) as server,
         ):
             for name, offer in offers.items():
-                session.check_context(server, offer.defaults)
+                check_context(server, offer.defaults)
+                _check_one_model(offer.defaults)
                 offers[name] = replace(offer, defaults=server.card.sampled(offer.defaults))
             with session.open(
                 "serve_rsa", first.defaults, folder, server, is_private=True

@@ -24,7 +24,8 @@ FIELDS = {
 FIELDS["max_completion_tokens"] = "MAX_TOKENS"
 # A request may not change the free constants. They belong to the server, except the problem, which
 # is in the messages. SAMPLING only selects the server's defaults, and a request is a single run.
-NOT_OF_A_REQUEST = {*rules(Framed), *rules(Repeated), "ANSWER", "SAMPLING", "SCAFFOLD"}
+# An endpoint has one model, so VERIFIER is not a choice.
+NOT_OF_A_REQUEST = {*rules(Framed), *rules(Repeated), "ANSWER", "SAMPLING", "SCAFFOLD", "VERIFIER"}
 
 # Fields that the endpoint does not support. A request may contain them only with null or one of
 # these neutral values.

@@ -19,6 +19,7 @@ from harness.plan.work import Requests, Task, Work
 from harness.report.table import Column, Table
 from harness.report.tables import shift
 from harness.session import session
+from harness.session.checks import check_context
 from harness.session.session import Session
 from labs.lean import constants, control, outcome, served, toolchain
 from labs.lean.constants import (
@@ -61,7 +62,7 @@ def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]
         kind = f"_{config.THEOREMS.replace(':', '_')}" if is_minif2f(config.THEOREMS) else ""
         out = place(results, config) / f"baseline{kind}"
         with served.policy(Need(0, config.MAX_TOKENS, 0), out.parent) as server:
-            session.check_context(server, config)
+            check_context(server, config)
             rows = [
                 ("model", server.model),
                 ("theorems", f"{where}, n={len(chosen)}"),

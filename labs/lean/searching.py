@@ -18,6 +18,7 @@ from core.constants import identity
 from core.generate import Generator
 from core.types import Completion, Message, Sampling
 from harness.session.bar import Bar
+from harness.session.round import Round
 from harness.session.session import Session, stopped
 from labs.lean import outcome, trajectories
 from labs.lean.constants import LeanConstants
@@ -100,9 +101,8 @@ class Searching:
             def so_far(_: object) -> str:
                 return f"{sum(each.is_proved for each in ended.values())} of {len(ended)} proved"
 
-            await self.session.each(
-                owed, one, bar, A_WORKER * config.NUM_WORKERS, so_far, self._workers()
-            )
+            searching = Round[None](self.session, bar, A_WORKER * config.NUM_WORKERS, so_far)
+            await searching.run(owed, one, self._workers())
         return [ended[theorem.name] for theorem in theorems]
 
     @asynccontextmanager

@@ -26,7 +26,9 @@ from harness.plan.lengths import VERIFY_MEDIAN_TOKENS
 from harness.plan.work import Requests
 from harness.results.points import undelivered
 from harness.session.bar import Bar
-from harness.session.session import Session, check_context
+from harness.session.checks import check_context
+from harness.session.round import Round
+from harness.session.session import Session
 from labs.proofs import proofs, rubric
 from labs.proofs.proofs import Points
 from labs.proofs.rubric import Prompt
@@ -121,9 +123,8 @@ async def each(
             return await one(item, ask)
 
         unique = {content(item): item for item in items}
-        found = await opened.each(
-            unique.values(), asked, bar, 1 + AHEAD * opened.limit, so_far, nullcontext()
-        )
+        grading = Round(opened, bar, 1 + AHEAD * opened.limit, so_far)
+        found = await grading.run(unique.values(), asked, nullcontext())
     results = dict(zip(unique, found, strict=True))
     failed = [error for error in errors if error is not None]
     if failed and len(failed) == len(errors):

@@ -21,7 +21,7 @@ from core.engines.cards import Card
 from core.engines.protocol import CANNOT, Key, Server
 from core.types import Completion, Sampling
 from harness.scaffolds.rsa_verified import RSA_VERIFIED
-from harness.session.session import check_context
+from harness.session.checks import check_context
 from tests.fakes.http import Answer, HttpFake, Request, answer
 from tests.fakes.moody import USAGE, chat, events
 from tests.helpers import asking

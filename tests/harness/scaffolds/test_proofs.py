@@ -25,7 +25,7 @@ from harness.scaffolds.majority import MAJORITY
 from harness.scaffolds.stopping import RSA_ADAPTIVE
 from harness.session import equal_compute
 from harness.session.regrade import regrade
-from harness.session.session import check_kind
+from harness.session.checks import check_kind
 from tests.fakes.model import PROOF, SIZES, Wayward, every_scaffold, run
 
 

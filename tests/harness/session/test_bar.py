@@ -24,7 +24,7 @@ class Server:
 
 async def beats(seconds: float, server: Server) -> None:
     with Bar("07_nomos", 10) as shown:
-        async with shown.beating(
+        async with shown.refreshing(
             cast(Generator, server), lambda: "mean accuracy 50.0% at t=1, n=2"
         ):
             shown.arrived(

@@ -16,7 +16,7 @@ from core.rsa import RSA, RsaConstants
 from core.types import Message, Problem
 from harness import framing
 from harness.run import solve_sync
-from harness.session.session import ROOM, check_context
+from harness.session.checks import ROOM, check_context
 from tests.fakes.model import PROBLEM, PROOF
 from tests.fakes.server import ScriptedServer
 from tests.helpers.runs import TWO, load

@@ -131,8 +131,11 @@ def test_model_and_base_url_choose_the_server_of_one_call(
     one, other = ScriptedServer(), ScriptedServer()
 
     async def notebook() -> None:
-        calls = (solve(RSA, TWO, name=f"at{server.port}", N=2, K=1, T=0, model="scripted", base_url=server.url)
-                 for server in (one, other))  # fmt: skip
+        sizes = {"N": 2, "K": 1, "T": 0}
+        calls = []
+        for server in (one, other):
+            place = {"name": f"at{server.port}", "base_url": server.url, "model": "scripted"}
+            calls.append(solve(RSA, TWO, **place, **sizes))
         await asyncio.gather(*calls)
 
     with closing(one), closing(other):

@@ -15,6 +15,7 @@ from core.generate import Generator
 from core.types import Sampling
 from harness.session import session
 from harness.session.bar import Bar
+from harness.session.round import Round
 from harness.session.session import Session
 from tests.fakes.server import ScriptedServer
 
@@ -30,7 +31,8 @@ def all_of(
     opened: Session[Constants], items: list[int], one: Any, places: int = 8
 ) -> tuple[list[Any], Bar]:
     with Bar("asking", len(items)) as bar:
-        work = opened.each(items, one, bar, places, lambda _: "", nullcontext("own"))
+        asking = Round[Any](opened, bar, places, lambda _: "")
+        work = asking.run(items, one, nullcontext("own"))
         return opened.asked(work, "all of it is kept"), bar
 
 

@@ -1,0 +1,146 @@
+"""Check before the first request that the constants of a run fit its problems, prices and servers.
+
+All checks raise UserError."""
+
+from core.base.errors import UserError
+from core.constants import Asking, Paid
+from core.engines import environment
+from core.engines.cards import Card
+from core.engines.protocol import Server
+from core.eval import by_answer
+from core.grading.ungraded import ungraded
+from core.types import ANSWERS, EITHER, PROOFS, Grader
+from harness import framing
+from harness.framing import Framing
+from harness.problems.sets import ProblemSet
+
+ROOM = 1024  # tokens of the context that are reserved for the prompt
+# values of constants for which a server need not continue messages
+NOT_CONTINUED = (0, "verdict", "points")
+
+
+def taken_by(grader: Grader | None) -> str:
+    """Return the kind of problems that a grader accepts: ANSWERS, PROOFS, or EITHER for another
+    grader or None."""
+    if grader is by_answer:
+        return ANSWERS
+    return PROOFS if grader is ungraded else EITHER
+
+
+def check_kind(name: str, chosen: ProblemSet, wanted: str, instead: str = "") -> None:
+    """Raise UserError if the experiment `name` can't use the `chosen` problems. Its grader accepts
+    the kind `wanted`. Its scaffold accepts proofs if `instead` is "". Otherwise `instead` names a
+    scaffold that does."""
+    if wanted == ANSWERS and chosen.asks_for_proofs:
+        raise _wrong_kind(name, chosen, wanted, "proofs", "18_proofs")
+    if wanted == PROOFS and not chosen.asks_for_proofs:
+        raise _wrong_kind(name, chosen, wanted, "answers", "19_answers")
+    if chosen.asks_for_proofs and instead:
+        raise UserError(
+            f"this scaffold counts equal answers, but {chosen.name} asks for proofs, which have no "
+            f"answers. Use the scaffold {instead} (SCAFFOLD={instead})"
+        )
+
+
+def _wrong_kind(
+    name: str, chosen: ProblemSet, wanted: str, kind: str, experiment: str
+) -> UserError:
+    return UserError(
+        f"{name} takes {wanted}, but {chosen.name} has {kind}. Run bash scripts/run.sh "
+        f"{experiment} PROBLEMS=…"
+    )
+
+
+def check_prices(card: Card, model: str, config: Paid) -> None:
+    """Raise UserError if MAX_DOLLARS is set but the price of the `model` is unknown."""
+    if not config.MAX_DOLLARS or card.price:
+        return
+    lack = f"{model} has no card"
+    if card.name:
+        lack = f"the card {card.name} of {model} has no table [price]"
+    raise UserError(
+        f"MAX_DOLLARS={config.MAX_DOLLARS:g} needs the price of tokens, but {lack}. Add the price "
+        "to a card of this model (see data/models/template.toml), or set MAX_DOLLARS=0"
+    )
+
+
+def check_context(server: Server, config: Asking, framed: Framing | None = None) -> None:
+    """Raise UserError if the constants `config` do not fit the server, its card or its context.
+    `framed` is the framing of the run, if it has been read already."""
+    card = server.card
+    card.sampled(config)
+    if isinstance(config, Paid):
+        check_prices(card, server.model, config)
+    # the scorer verifies on its own server (check_scorer)
+    names = ("WAITS", "ELICIT") if asks_scorer(config) else ("WAITS", "ELICIT", "VERIFY_MODE")
+    _check_continues(card, config, names)
+    if framed is None:
+        framed = framing.of(config, card)
+    _check_room(server, config, framed.tokens)
+
+
+def asks_scorer(config: Asking) -> bool:
+    """Return whether the constant VERIFIER selects the model at GRADER_URL."""
+    return getattr(config, "VERIFIER", "") == "scorer"
+
+
+def check_scorer_is_set() -> None:
+    """Raise UserError if no server is named for the scorer."""
+    if not environment.has_own_grader(""):
+        raise UserError(
+            "VERIFIER=scorer needs a second model, but GRADER_URL is not set. Set GRADER_URL to "
+            "its server's address, or set VERIFIER=model"
+        )
+
+
+def check_scorer(scorer: Server | None, config: Asking) -> None:
+    """Raise UserError if VERIFIER=scorer, but there is no `scorer` or it can't verify."""
+    if not asks_scorer(config):
+        return
+    if scorer is None:
+        check_scorer_is_set()
+    else:
+        scorer.card.sampled(config)
+        _check_continues(scorer.card, config, ("VERIFY_MODE",))
+
+
+def _check_continues(card: Card, config: Asking, names: tuple[str, ...]) -> None:
+    """Raise UserError if a constant in `names` needs continued messages or logprobs, which the
+    card's server does not have."""
+    for name in names:
+        value = getattr(config, name, 0)
+        if value not in NOT_CONTINUED and card.continues is False:
+            raise UserError(
+                f"{name}={value} needs a server that continues messages, but the card {card.name} "
+                "says that its server can't (continues = false). Leave it out, or choose another "
+                "server"
+            )
+        if value == "p_true" and "logprobs" in card.never:
+            raise UserError(
+                f"{name}=p_true needs logprobs, which the card {card.name} never asks for (never)"
+            )
+
+
+def _check_room(server: Server, config: Asking, shots: int) -> None:
+    """Raise UserError if the server's context has no room for a completion beside `shots` tokens
+    of framing."""
+    context = server.context
+    if not context:
+        return
+    room = context - ROOM - shots
+    if server.dialect.ends_at_context:
+        # this server shortens completions, so only shots can leave no room
+        if not shots or room >= 1:
+            return
+    elif room >= config.MAX_TOKENS:
+        return
+    of_shots = f", of which SHOTS, SYSTEM and PROMPT take about {shots:,}" if shots else ""
+    fewer = ""
+    if room > 0:
+        fewer = f", or set MAX_TOKENS={min(room, context // 2)}"
+    elif shots:
+        fewer = ", or use fewer shots"
+    raise UserError(
+        f"MAX_TOKENS={config.MAX_TOKENS} does not fit the server's context of {context} "
+        f"tokens{of_shots}. Serve a longer context{fewer}"
+    )
