@@ -118,46 +118,35 @@ async def solve(
 
     Args:
         scaffold: A scaffold of harness/scaffolds, such as RSA.
-        problems: The name of a problem set, the path of a file, or a list. The list contains
-            Problem objects, or dicts with "problem" and "answer".
+        problems: The name of a problem set, the path of a file, or a list of Problem objects or of
+            dicts with "problem" and "answer".
         name: The name of the results (default: the name of the scaffold's function).
         grader: The grading function, as for `run`.
         folder: The folder for the results (default: see results_dir).
         model: The model for this call, instead of the environment variable MODEL.
-        base_url: The server's address for this call, instead of the environment variable BASE_URL.
-        on_step: A function that is called with the figures of each step: its row in
-            metrics.steps, "experiment" and "seed". Its exceptions end the run.
+        base_url: The server's address for this call, instead of the variable BASE_URL.
+        on_step: Called with each step's row of metrics.steps. Its exceptions end the run.
         **given: Constants of the scaffold, such as N=4.
 
     Returns:
         The results, as they are saved in the file.
 
     Raises:
-        UserError: If an argument, a constant or the environment is wrong.
-        RunFailed: If a valid run fails, for example because every completion failed.
+        UserError: If an argument, a constant or the environment is wrong (RunFailed: if a run is).
 
     Example:
         >>> from core.rsa import RSA
-        >>> # in a notebook: await solve(…)
         >>> results = asyncio.run(solve(RSA, "sums", LIMIT=2, N=2, K=2, T=1))
         rsa
         model ...
-        >>> results
-        <Results of rsa: 2 problems, 8 members>
     """
     with ExitStack() as opening:
         # no await inside, because other tasks may differ
         with environment.setting(MODEL=model, BASE_URL=base_url):
-            command, problem_set = _command_of(scaffold, problems, grader, name, given)
-            opened = opening.enter_context(
-                session.open_on_problems(
-                    command,
-                    Path(folder) if folder else results_dir(),
-                    scaffold,
-                    grader,
-                    problem_set,
-                )
-            )
+            command, given_set = _command_of(scaffold, problems, grader, name, given)
+            place = Path(folder) if folder else results_dir()
+            context = session.open_on_problems(command, place, scaffold, grader, given_set)
+            opened = opening.enter_context(context)
         path, _ = await run_all(opened, scaffold, grader, on_step=on_step)
         return Results(path)
 

@@ -177,7 +177,7 @@ class Metrics(Part, frozen=True, kw_only=True):
     cost: Dollars = None
     spent: Dollars = None
     proofs: Proofs | None = None
-    scorer: Shown | None = None  # the figures of the second model
+    scorer: Shown | UnsetType = UNSET  # the figures of the second model
 
 
 class Runs(Part, frozen=True, kw_only=True):
@@ -328,7 +328,7 @@ class Head(Part, frozen=True, kw_only=True):
     runs: Runs | None = None
     prices: Prices | None = None
     grading: Grading | None = None
-    scorer: Shown | None = None  # the second model
+    scorer: Shown | UnsetType = UNSET  # the second model
 
     @property
     def document(self) -> dict[str, Any]:

@@ -6,8 +6,6 @@ from typing import Any
 from core.base.prices import Counted, Prices
 from core.types import SCORER
 
-TOKENS = ("prompt", "cached", "completion")
-
 
 class ScorerCosts:
     """The requests to the scorer, which are marked in records (`by`). Dollars need `prices`."""
@@ -37,9 +35,11 @@ class ScorerCosts:
         if not self._keys:
             return {}
         figures: dict[str, Any] = {"completions": len(self._keys), "failed": self._failed}
-        columns = zip(*self._counted, strict=True)
+        prompt, cached, completion = zip(*self._counted, strict=True)
         figures["tokens"] = {
-            name: _sum(counts) for name, counts in zip(TOKENS, columns, strict=True)
+            "prompt": _sum(prompt),
+            "cached": _sum(cached),
+            "completion": _sum(completion),
         }
         if self._prices:
             dollars = _sum(self._dollars)

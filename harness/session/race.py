@@ -169,13 +169,15 @@ class _Race(Matching):
 
     def _look(self, problems: int, standing: Standing, dropped: Sequence[int]) -> str:
         def with_mean(place: int) -> str:
-            mean = np.nanmean(self.scores[:problems, place])
-            return f"{self.entries[place].name} {100 * mean:.1f}%"
+            scores = self.scores[:problems, place]
+            name = self.entries[place].name
+            return f"{name} {100 * np.nanmean(scores):.1f}%"
 
         names = ", ".join(map(with_mean, dropped)) or "none"
+        first = with_mean(standing.left[0])
+        count = len(standing.left)
         return (
-            f"look after {problems} problems: dropped {names}. {len(standing.left)} left, the "
-            f"first is {with_mean(standing.left[0])}"
+            f"look after {problems} problems: dropped {names}. {count} left, the first is {first}"
         )
 
     def _show(self, standing: Standing) -> str:
@@ -194,12 +196,14 @@ class _Race(Matching):
     def _table(self, rows: Sequence[dict[str, Any]]) -> Table:
         """Return the table of the entries' `rows`, the first entry first."""
         shifts = [tables.shift(row["difference"], row["low"], row["high"]) for row in rows[1:]]
+        accuracies = [row["accuracy"] for row in rows]
+        first = self.entries[self.first].name
         columns = [
             Column("entry", [row["entry"] for row in rows]),
             Column("state", [row["state"] for row in rows]),
-            Column("problems", [str(row["accuracy"]["n"]) for row in rows]),
-            Column("accuracy", [tables.interval(row["accuracy"]) for row in rows]),
-            Column(f"minus {self.entries[self.first].name} [all pairs]", [NONE, *shifts]),
+            Column("problems", [str(accuracy["n"]) for accuracy in accuracies]),
+            Column("accuracy", [tables.interval(accuracy) for accuracy in accuracies]),
+            Column(f"minus {first} [all pairs]", [NONE, *shifts]),
             Column("tokens", [f"{row['tokens']:,.0f}" for row in rows], rank=1),
         ]
         return Table("", columns)
@@ -208,15 +212,19 @@ class _Race(Matching):
         self, standing: Standing, rows: Sequence[dict[str, Any]], places: Sequence[int]
     ) -> list[str]:
         common = self.common
-        problems = np.sum(~np.isnan(self.scores[:, self.first]))
-        notes = [f"{self._result(standing)}, after {problems} of {self.n} problems"]
+        has_run = ~np.isnan(self.scores[:, self.first])
+        result = self._result(standing)
+        notes = [f"{result}, after {has_run.sum()} of {self.n} problems"]
         if short := [self.entries[place].name for place in places if place not in self.begun]:
             notes.append(
                 f"the budget pays for at most the first step of {', '.join(short)}. BUDGET may be "
                 "too small"
             )
-        share = self.tokens.sum() / (self.n * sum(row["tokens"] for row in rows))
-        budget = f"{self.meter.shown(self.budget)} {UNITS[self.meter.unit]}"
+        tokens_of_all = self.n * sum(row["tokens"] for row in rows)
+        share = self.tokens.sum() / tokens_of_all
+        amount = self.meter.shown(self.budget)
+        budget = f"{amount} {UNITS[self.meter.unit]}"
+        level = 100 - 100 * common.ALPHA
         return [
             *notes,
             f"the race took {share:.0%} of the tokens of all entries on all problems (estimated "
@@ -226,7 +234,7 @@ class _Race(Matching):
             f"a problem's budget is {budget}: the mean cost of {common.BUDGET:g} samples on the "
             "first block. The last step within it gives the accuracy, but tokens include the step "
             "that exceeds it",
-            f"with a chance of {100 - 100 * common.ALPHA:g}%, the intervals of differences are "
+            f"with a chance of {level:g}%, the intervals of differences are "
             "right for all pairs of entries at all looks. A drop makes one test for each entry, so "
             "it may precede an interval without 0, or follow it. Each accuracy has a 95% interval "
             "of its own, for a fixed number of problems",
@@ -234,14 +242,13 @@ class _Race(Matching):
 
     def _result(self, standing: Standing) -> str:
         names = [self.entries[place].name for place in standing.left]
+        first = names[0]
         if len(names) == 1:
-            return f"the winner is {names[0]}"
+            return f"the winner is {first}"
         result = f"not told apart: {', '.join(names)}"
         if standing.is_settled:
-            result += (
-                f". None of them is better than {names[0]} by more than "
-                f"{100 * self.common.EFFECT:g} points"
-            )
+            points = 100 * self.common.EFFECT
+            result += f". None of them is better than {first} by more than {points:g} points"
         return result
 
     def _save(
@@ -300,15 +307,17 @@ class _Race(Matching):
     ) -> dict[str, Any]:
         """Return an entry as a line of table.jsonl, with its `difference` from the first entry."""
         ran = ~np.isnan(self.scores[:, place])
+        accuracy = mean_by_problem(self.scores[ran, place])
+        tokens = self.tokens[ran, place].mean()
         state = "left" if len(standing.left) > 1 else "won"
         if place in standing.dropped:
             state = f"dropped after {ran.sum()}"
         return {
             "entry": self.entries[place].name,
             "state": state,
-            "accuracy": mean_by_problem(self.scores[ran, place]).to_json(),
+            "accuracy": accuracy.to_json(),
             **difference,
-            "tokens": float(self.tokens[ran, place].mean()),
+            "tokens": float(tokens),
         }
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 # shares of the capital. The test's capital is the mean over them
-BETS = np.array([0.1, 0.2, 0.4, 0.8])
+BETS = np.array([[0.1], [0.2], [0.4], [0.8]])
 CLAIM = 0.2  # the part of alpha for `is_settled`
 STEP = 0.005  # distance of the tested means
 
@@ -26,8 +26,9 @@ STEP = 0.005  # distance of the tested means
 def log_capital(differences: Array, mean: float = 0.0) -> Array:
     """Return the log capital after each difference in [-1, 1], for the hypothesis that their mean
     is at most `mean`. `mean` is above -1."""
-    steps = np.log1p(BETS[:, np.newaxis] * (differences - mean) / (1 + mean))
-    return _log_mean(np.cumsum(steps, axis=1))
+    stakes = BETS * (differences - mean) / (1 + mean)
+    capital = np.cumsum(np.log1p(stakes), axis=1)
+    return _log_mean(capital)
 
 
 def lower_bounds(differences: Array, alpha: float) -> Array:
@@ -35,18 +36,22 @@ def lower_bounds(differences: Array, alpha: float) -> Array:
     the same time with a chance of at least 1 - alpha, so the race may look after each problem. A
     bound never falls."""
     bounds = np.full(differences.size, -1.0)
+    threshold = -math.log(alpha)
     for mean in np.arange(-1 + STEP, 1, STEP):
-        rejected = log_capital(differences, float(mean)) >= -math.log(alpha)
+        rejected = log_capital(differences, float(mean)) >= threshold
         if not rejected.any():  # nor is any higher mean, because the capital falls with the mean
             break
-        bounds[int(rejected.argmax()) :] = mean
+        first = int(rejected.argmax())
+        bounds[first:] = mean
     return bounds
 
 
 def intervals(differences: Array, alpha: float) -> tuple[Array, Array]:
     """Return the ends of the confidence sequence for the mean, after each of the differences in
     [-1, 1]."""
-    return lower_bounds(differences, alpha / 2), -lower_bounds(-differences, alpha / 2)
+    lows = lower_bounds(differences, alpha / 2)
+    highs = -lower_bounds(-differences, alpha / 2)
+    return lows, highs
 
 
 def pair_level(alpha: float, entries: int) -> float:
@@ -93,13 +98,13 @@ def race(scores: Array, alpha: float = 0.05, effect: float = 0.0) -> Standing:
         bets.bet(scores[number])
         standing.looks = number + 1
         _drop(standing, bets, alpha * (1 - share))
-        lefts = np.flatnonzero(bets.is_left).tolist()
-        standing.left = sorted(lefts, key=lambda entry: -bets.sums[entry])
+        standing.left = bets.ranked()
         if len(standing.left) == 1:
             standing.is_settled = True
         elif effect:
-            threshold = math.log((entries - 1) / (alpha * share))
-            standing.is_settled = _is_told(scores[: number + 1], standing.left, effect, threshold)
+            level = alpha * share / (entries - 1)
+            rows = scores[: standing.looks]
+            standing.is_settled = _is_first_best(rows, standing.left, effect, level)
         if standing.is_settled:
             break
     return standing
@@ -118,29 +123,42 @@ class _Bets:
     def bet(self, row: Array) -> None:
         """Let each entry bet on a problem, whose scores are `row`."""
         scores = np.where(self.is_left, row, 0.0)
-        sums_of_others = np.where(self.is_left & self._is_other, self.sums, -np.inf)
-        highest = sums_of_others.max(axis=1, keepdims=True)
-        leads = sums_of_others >= highest - 1e-9  # equal leaders share the bet
+        is_rival = self.is_left & self._is_other
+        sums_of_rivals = np.where(is_rival, self.sums, -np.inf)
+        highest = sums_of_rivals.max(axis=1, keepdims=True)
+        leads = sums_of_rivals >= highest - 1e-9  # equal leaders share the bet
         leaders_score = (leads @ scores) / leads.sum(axis=1)
-        self.capital += np.log1p(BETS[:, np.newaxis] * (leaders_score - scores))
+        stakes = BETS * (leaders_score - scores)
+        self.capital += np.log1p(stakes)
         self.sums += scores
+
+    def ranked(self) -> list[int]:
+        """Return the entries that are left, the highest sum first."""
+        entries = np.flatnonzero(self.is_left).tolist()
+        return sorted(entries, key=lambda entry: -self.sums[entry])
 
 
 def _drop(standing: Standing, bets: _Bets, alpha: float) -> None:
     """Drop the entries whose capital exceeds the level of their test."""
-    logs = np.where(bets.is_left, _log_mean(bets.capital), -np.inf)
-    while bets.is_left.sum() > 1 and logs.max() >= math.log(bets.is_left.sum() / alpha):
+    capital = _log_mean(bets.capital)
+    logs = np.where(bets.is_left, capital, -np.inf)
+    while True:
+        count = bets.is_left.sum()
+        if count == 1 or logs.max() < math.log(count / alpha):
+            return
         entry = int(logs.argmax())
         bets.is_left[entry] = False
         logs[entry] = -np.inf
         standing.dropped[entry] = standing.looks
 
 
-def _is_told(rows: Array, left: Sequence[int], effect: float, threshold: float) -> bool:
+def _is_first_best(rows: Array, left: Sequence[int], effect: float, level: float) -> bool:
     """Return whether no entry that is left is better than the first by more than the effect."""
+    threshold = math.log(1 / level)
     best, *others = left
     for entry in others:
-        capital = log_capital(rows[:, best] - rows[:, entry], -effect)
+        differences = rows[:, best] - rows[:, entry]
+        capital = log_capital(differences, -effect)
         if capital.max() < threshold:
             return False
     return True
@@ -148,4 +166,5 @@ def _is_told(rows: Array, left: Sequence[int], effect: float, threshold: float) 
 
 def _log_mean(logs: Array) -> Array:
     """Return the logarithm of the mean of exp(`logs`) over the first axis."""
-    return np.asarray(np.logaddexp.reduce(logs, axis=0) - math.log(len(logs)))
+    total = np.logaddexp.reduce(logs, axis=0)
+    return np.asarray(total - math.log(len(logs)))
