@@ -131,10 +131,14 @@ def test_model_and_base_url_choose_the_server_of_one_call(
     one, other = ScriptedServer(), ScriptedServer()
 
     async def notebook() -> None:
-        sizes = {"N": 2, "K": 1, "T": 0}
+        sizes: dict[str, Any] = {"N": 2, "K": 1, "T": 0}
         calls = []
         for server in (one, other):
-            place = {"name": f"at{server.port}", "base_url": server.url, "model": "scripted"}
+            place: dict[str, Any] = {
+                "name": f"at{server.port}",
+                "base_url": server.url,
+                "model": "scripted",
+            }
             calls.append(solve(RSA, TWO, **place, **sizes))
         await asyncio.gather(*calls)
 

@@ -82,7 +82,7 @@ def _prompt(body: str) -> str:
 def test_a_repeated_run_asks_neither_server(
     server: ScriptedServer, judge: Judge, results: Path, scaffold: Any
 ) -> None:
-    sizes = {"K": 2, "T": 1} if scaffold is RSA_VERIFIED else {}
+    sizes: dict[str, Any] = {"K": 2, "T": 1} if scaffold is RSA_VERIFIED else {}
     if scaffold is STEPWISE:
         sizes = {"STEPS": 2, "VERIFY_MODE": "verdict"}
     documents = []
