@@ -53,7 +53,7 @@ def counted_of(cost: Mapping[str, Any]) -> Counted:
 
 
 def prices_in(document: Mapping[str, Any]) -> Prices | None:
-    """Return the prices of a results document or of its scorer, or None if it has none."""
+    """Return the prices of a results document or of its scorer, or None if they are missing."""
     prices = document.get("prices")
     return Prices(**prices) if prices else None
 

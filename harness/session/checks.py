@@ -122,8 +122,8 @@ def _check_continues(card: Card, config: Asking, names: tuple[str, ...]) -> None
 
 
 def _check_room(server: Server, config: Asking, shots: int) -> None:
-    """Raise UserError if the server's context has no room for a completion beside `shots` tokens
-    of framing."""
+    """Raise UserError if the server's context has no room for `shots` tokens of framing and a
+    completion."""
     context = server.context
     if not context:
         return

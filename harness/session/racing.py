@@ -139,7 +139,7 @@ class _Bets:
 
 
 def _drop(standing: Standing, bets: _Bets, alpha: float) -> None:
-    """Drop the entries whose capital exceeds the level of their test."""
+    """Remove the entries whose capital exceeds the level of their test."""
     capital = _log_mean(bets.capital)
     logs = np.where(bets.is_left, capital, -np.inf)
     while True:
