@@ -14,8 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.engines import in_process
 from core.engines.dialects import llamacpp
 from core.engines.dialects.llamacpp import EMBEDDED_CONTEXT, EMBEDDED_GGUF, embedded_name
+from core.engines.environment import wanted
+from core.engines.in_process import Launch
 
 ROOT = Path(__file__).resolve().parent.parent
 # variables that choose a server or the problems
@@ -30,7 +33,8 @@ class Engine:
 
 def serve(slots: int, cache_mib: int) -> None:
     size = llamacpp.Size(slots, EMBEDDED_CONTEXT, threads=1, cache=cache_mib)
-    with llamacpp.serving(EMBEDDED_GGUF, embedded_name(), size, exact=True) as address:
+    launch = Launch(EMBEDDED_GGUF, embedded_name(), size, exact=True)
+    with in_process.serving(launch, wanted()) as address:
         began = time.process_time()
         print(f"{address}/v1", flush=True)
         sys.stdin.read()

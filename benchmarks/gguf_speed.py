@@ -21,8 +21,10 @@ from pathlib import Path
 from statistics import median
 
 from core.base.errors import command
+from core.engines import environment, in_process
 from core.engines import queries as client
 from core.engines.dialects import llamacpp
+from core.engines.in_process import Launch
 
 CONTEXT = 256  # tokens of a slot
 Setting = tuple[bool, int, int]  # exact, threads, slots
@@ -72,7 +74,8 @@ def main() -> None:
         addresses = {}
         for exact, threads, slots in settings:
             size = llamacpp.Size(slots, CONTEXT, threads)
-            server = llamacpp.serving(args.model, "benchmark", size, exact)
+            launch = Launch(args.model, "benchmark", size, exact)
+            server = in_process.serving(launch, environment.wanted())
             addresses[exact, threads, slots] = running.enter_context(server)
         for turn in range(args.rounds):
             for setting in settings[:: -1 if turn % 2 else 1]:

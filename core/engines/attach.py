@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from core.base.errors import UserError
-from core.engines import cards, environment, weights
-from core.engines import queries as client
+from core.engines import cards, environment, queries, weights
 from core.engines.cards import Card
 from core.engines.protocol import NO_KEY, Key, Server, dialect_of, digest_in
 from core.engines.queries import LONGEST, Loading
+from core.engines.wanted import hub_model
 
 NO_MODELS = "it lists no models yet"
 
@@ -25,42 +25,55 @@ def probe(
     """Return the server at `base_url` as its endpoints and its card describe it, or None if nothing
     listens there. `model` is a model's name, or "" for the only model. Requests carry the `key`.
     Without a `card`, the card of the server's model is used (see `carded`). Raises Loading if the
-    server is not ready (client.find) or lists no model yet. Raises UserError for a bad address, a
+    server is not ready (queries.find) or lists no model yet. Raises UserError for a bad address, a
     refused key or an unknown model."""
     address, query = _checked(base_url, card)
     if urls := environment.fleet(address):
         return _gateway(address, urls, why, model, key, card)
     url = cards.with_query(f"{address}/models", query)
-    listed = client.find(url, key)
-    if listed is None:
+    page = queries.find(url, key)
+    if page is None:
         return None
-    entries = [
-        about for about in client.objects(listed, "data") if isinstance(about.get("id"), str)
-    ]
-    models = {about["id"]: about for about in entries if 0 < len(about["id"]) <= LONGEST}
-    if not (models or model) and is_empty(listed):
-        raise Loading(address, NO_MODELS)
+    models = _models_in(page)
     if not (models or model):
-        how = _how_to_choose(card)
+        if is_empty(page):
+            raise Loading(address, NO_MODELS)
         raise UserError(
-            f"the server at {address} lists no models ({client.why_unlisted(url, key)}). Check the "
-            f"address. {how}"
+            f"the server at {address} lists no models ({queries.why_unlisted(url, key)}). Check "
+            f"the address. {_how_to_choose(card)}"
         )
     name = _chosen(model, models, address, card)
-    about = models.get(name, {})
-    dialect = dialect_of(about)
-    revision = weights.fetched(name) if environment.hub_model(name) else None
-    found = Server(
-        dialect.kind, address, name, why, card=card, query=query, key=key, look=look_again
+    entry = models.get(name, {})
+    dialect = dialect_of(entry)
+    server = Server(
+        kind=dialect.kind,
+        base_url=address,
+        model=name,
+        why=why,
+        context=queries.count(entry.get("max_model_len")),
+        revision=weights.fetched(name) if hub_model(name) else None,
+        card=card,
+        query=query,
+        key=key,
+        look=look_again,
     )
-    found = replace(found, context=client.count(about.get("max_model_len")), revision=revision)
-    return carded(dialect.described(found, about, models), card)
+    return carded(dialect.described(server, entry, models), card)
 
 
-def is_empty(listed: Mapping[str, Any]) -> bool:
+def _models_in(page: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the entries of a server's list of models by their names, without unusable names."""
+    models = {}
+    for entry in queries.objects(page, "data"):
+        name = entry.get("id")
+        if isinstance(name, str) and 0 < len(name) <= LONGEST:
+            models[name] = entry
+    return models
+
+
+def is_empty(page: Mapping[str, Any]) -> bool:
     """Return whether a server's list of models is empty, as it is while a gateway waits for its
     first server."""
-    return "data" in listed and not listed["data"]
+    return "data" in page and not page["data"]
 
 
 def look_again(server: Server) -> Server | None:
@@ -77,8 +90,11 @@ def carded(server: Server, card: Card = cards.NONE) -> Server:
     cards.of_model returns, with the effort of `card`. Raises UserError if the model takes no
     effort."""
     if not card.name:
-        known = cards.of_model(server.model, next(iter(server.dialect.names), ""))
-        card = known.with_effort(card.effort) if card.effort else known
+        effort = card.effort
+        names = server.dialect.names
+        card = cards.of_model(server.model, names[0] if names else "")
+        if effort:
+            card = card.with_effort(effort)
     return replace(
         server,
         card=card,
@@ -101,12 +117,10 @@ def _checked(base_url: str, card: Card) -> tuple[str, dict[str, str]]:
     # users copy these paths from manuals
     for path in ("/chat/completions", "/completions", "/responses", "/models"):
         address = address.removesuffix(path)
-    is_whole = (
-        address == card.base_url
-        or bool(query)
-        or re.search(r"/v\d+[^/]*(/|$)", address.partition("//")[2])
-    )
-    return address if is_whole else f"{address}/v1", query
+    has_version = re.search(r"/v\d+[^/]*(/|$)", address.partition("//")[2])
+    if query or has_version or address == card.base_url:
+        return address, query
+    return f"{address}/v1", query
 
 
 def _how_to_choose(card: Card) -> str:
@@ -120,13 +134,11 @@ def _chosen(wanted: str, models: Mapping[str, Any], address: str, card: Card) ->
     # a provider's list may lack the model
     if wanted in models or (wanted and (not models or card.name)):
         return wanted
-    ours = [
-        name
-        for name in models
-        if not wanted or (digest_in(name) and name.partition("@")[0] == wanted)
-    ]
-    if len(ours) == 1:
-        return ours[0]
+    fitting = list(models)
+    if wanted:  # it may lack the digest that our names end in
+        fitting = [name for name in models if digest_in(name) and name.split("@")[0] == wanted]
+    if len(fitting) == 1:
+        return fitting[0]
     wrong = f"has no model {wanted!r:.200}" if wanted else "has several models"
     raise UserError(
         f"the server at {address} {wrong}. {_how_to_choose(card)}. It lists: "
@@ -148,22 +160,15 @@ def _gateway(
                 servers.append(server)
     if not servers:
         return None
-    if (
-        len(
-            served := {
-                " ".join((each.kind, each.model, *each.weights.values())) for each in servers
-            }
-        )
-        > 1
-    ):
+    served = {" ".join((server.kind, server.model, *server.weights.values())) for server in servers}
+    if len(served) > 1:
         raise UserError(
             f"the gateway at {address} mixes {', '.join(sorted(served))}. Give it equal servers"
         )
-    first = servers[0]
-    found = replace(
-        first,
+    gateway = replace(
+        servers[0],
         base_url=address,
         why=f"{why} (a gateway in front of {len(servers)} servers)",
         limit=sum(server.limit for server in servers),
     )
-    return carded(found, card)
+    return carded(gateway, card)

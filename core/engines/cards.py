@@ -131,10 +131,11 @@ class Card:
     def __post_init__(self) -> None:
         if self.base_url:
             object.__setattr__(self, "base_url", with_query(*address(self.base_url)))
-        ours = {*OURS, *(each.name for each in fields(Card))}
+        ours = {*OURS, *(field.name for field in fields(Card))}
         for name, value in self.send.items():
-            # a field of some servers
-            if name in ours and not (name == "thinking" and isinstance(value, dict)):
+            if name == "thinking" and isinstance(value, dict):  # a field of some servers
+                continue
+            if name in ours:
                 raise ValueError(
                     f"[send] contains {name}, which the experiment or another field of the card "
                     "sets"
@@ -144,11 +145,9 @@ class Card:
     @property
     def key_variables(self) -> tuple[str, ...]:
         """The variables that may contain the key. The first that is set counts."""
-        return (
-            (self.key_env,)
-            if isinstance(self.key_env, str) and self.key_env
-            else tuple(self.key_env)
-        )
+        if not self.key_env:
+            return ()
+        return (self.key_env,) if isinstance(self.key_env, str) else self.key_env
 
     @property
     def own_sets(self) -> dict[str, str]:
@@ -159,33 +158,36 @@ class Card:
     def key_fields(self) -> dict[str, str]:
         """The card's fields in journal keys. They change the replies, or the part of a reply that
         is stored."""
-        send = json.dumps(self.send, sort_keys=True) if self.send else ""
-        continues = "no" if self.continues is False else ""
-        found = {
-            "effort": self.effort,
-            "never": " ".join(sorted({*self.never})),
-            "send": send,
-            "continues": continues,
-        }
-        return {name: value for name, value in found.items() if value}
+        keys = {}
+        if self.effort:
+            keys["effort"] = self.effort
+        if self.never:
+            keys["never"] = " ".join(sorted({*self.never}))
+        if self.send:
+            keys["send"] = json.dumps(self.send, sort_keys=True)
+        if self.continues is False:
+            keys["continues"] = "no"
+        return keys
 
     def shown(self) -> dict[str, Any] | None:
         """Return the fields that differ from their defaults, for results, or None if all are
         defaults."""
-        whole, plain = asdict(self), asdict(NONE)
-        return {name: value for name, value in whole.items() if value != plain[name]} or None
+        values = asdict(self)
+        defaults = asdict(NONE)
+        set_here = {name: value for name, value in values.items() if value != defaults[name]}
+        return set_here or None
 
     def body(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Return the body `asked`, which has the token cap as max_tokens, with the card's changes
         for its server."""
-        dropped = {
-            *self.never,
-            *(["top_logprobs"] if "logprobs" in self.never else []),
-            "max_tokens",
-        }
-        kept = {name: value for name, value in asked.items() if name not in dropped}
-        effort = {"reasoning_effort": self.effort} if self.effort else {}
-        return kept | {self.cap: asked["max_tokens"]} | effort | dict(self.send)
+        dropped = {*self.never, "max_tokens"}
+        if "logprobs" in self.never:
+            dropped.add("top_logprobs")
+        body = {name: value for name, value in asked.items() if name not in dropped}
+        body[self.cap] = asked["max_tokens"]
+        if self.effort:
+            body["reasoning_effort"] = self.effort
+        return body | dict(self.send)
 
     def with_effort(self, effort: str) -> "Card":
         """Return the card with another effort. Raises UserError if it describes a model that takes
@@ -209,13 +211,11 @@ class Card:
         if config.SAMPLING == "file":
             return config
         if not self.sampling:
-            which = (
-                f"the card {self.name} has no [sampling] table"
-                if self.name
-                else "no card is in use"
-            )
+            reason = "no card is in use"
+            if self.name:
+                reason = f"the card {self.name} has no [sampling] table"
             raise UserError(
-                f"SAMPLING=card, but {which}. Set SAMPLING=file, or use a card with a [sampling] "
+                f"SAMPLING=card, but {reason}. Set SAMPLING=file, or use a card with a [sampling] "
                 "table"
             )
         changes: dict[str, Any] = {name.upper(): value for name, value in self.sampling.items()}
@@ -224,28 +224,27 @@ class Card:
     def framed(self, config: A, is_proof: bool = False) -> A:
         """Return `config` with the card's shots, system message and prompt for each constant that
         is "card". Shots have answers, so problems that ask for a proof get none from the card."""
-        own = {
+        values = {
             "SHOTS": "0" if is_proof else str(self.shots),
             "SYSTEM": self.system,
             "PROMPT": self.prompt,
         }
-        changes: dict[str, Any] = {
-            name: each for name, each in own.items() if getattr(config, name, "") == "card"
-        }
+        asked = [name for name in values if getattr(config, name, "") == "card"]
+        changes: dict[str, Any] = {name: values[name] for name in asked}
         return replace(config, **changes)
 
     def constants_of(self, kind: type[Part]) -> dict[str, Any]:
         """Return the card's constants that `kind` has. LIMIT is only for runs on a problem set: it
         would shorten a training, too. Raises UserError for a bad value."""
-        known = rules(kind)
+        rule_of = rules(kind)
         if not issubclass(kind, OnProblems):
-            known.pop("LIMIT", None)
+            rule_of.pop("LIMIT", None)
+        values = {}
         try:
-            return {
-                name: known[name].read(name, value)
-                for name, value in self.constants.items()
-                if name in known
-            }
+            for name, value in self.constants.items():
+                if name in rule_of:
+                    values[name] = rule_of[name].read(name, value)
+            return values
         except UserError as error:
             raise UserError(
                 f"the card {self.name} is invalid ({error}). Correct its table [constants]"
@@ -253,11 +252,13 @@ class Card:
 
     def constants_in(self, config: Part) -> str:
         """Return the constants of `config` that the card sets, as text, or ""."""
-        values = self.constants_of(type(config)).items()
-        shown = " ".join(
-            f"{name}={value}" for name, value in values if getattr(config, name) == value
-        )
-        return shown and f"{shown}, from the card {self.name}"
+        words = []
+        for name, value in self.constants_of(type(config)).items():
+            if getattr(config, name) == value:
+                words.append(f"{name}={value}")
+        if not words:
+            return ""
+        return f"{' '.join(words)}, from the card {self.name}"
 
 
 NONE = Card()
@@ -286,23 +287,25 @@ def find(text: str) -> Card:
     if name not in names():
         return NONE
     card = named(name)
-    return (
-        replace(card, model=model, price=None, context=None)
-        if model not in ("", card.model)
-        else card
-    )
+    if model in ("", card.model):
+        return card
+    return replace(card, model=model, price=None, context=None)
 
 
 def of_model(served: str, engine: str) -> Card:
     """Return the card in data/models of the model `served`, preferably for this `engine`, or NONE
     if there is none. Only cards that name an engine count. Other cards change requests, so the user
     has to choose them with MODEL."""
-    found = [
-        card
-        for card in map(named, names())
-        if card.engine and card.model == served.partition("@")[0]
-    ]
-    return next((card for card in found if card.engine == engine), found[0] if found else NONE)
+    model = served.partition("@")[0]
+    fitting = []
+    for name in names():
+        card = named(name)
+        if card.engine and card.model == model:
+            fitting.append(card)
+    for card in fitting:
+        if card.engine == engine:
+            return card
+    return fitting[0] if fitting else NONE
 
 
 def listing() -> str:
@@ -317,16 +320,16 @@ def read(path: Path) -> Card:
     invalid."""
     wrong = f"the card {path} is invalid"
     try:
-        found = tomllib.loads(read_text(path, "the card", listing()))
-        if unknown := found.keys() - {each.name for each in fields(Card)} | found.keys() & {"name"}:
+        table = tomllib.loads(read_text(path, "the card", listing()))
+        names_of_fields = {field.name for field in fields(Card)} - {"name"}
+        unknown = table.keys() - names_of_fields
+        if unknown:
             raise ValueError(f"{min(unknown)!r:.60} is no field of a card")
-        price = found.pop("price", None)
-        card = fitted(found | {"name": path.stem}, Card, wrong, FIX)
-        return (
-            card
-            if price is None
-            else replace(card, price=fitted(price, Price, wrong, FIX, "[price] ").prices)
-        )
+        price = table.pop("price", None)
+        card = fitted(table | {"name": path.stem}, Card, wrong, FIX)
+        if price is None:
+            return card
+        return replace(card, price=fitted(price, Price, wrong, FIX, "[price] ").prices)
     except (ValueError, RecursionError) as error:
         raise UserError(f"{wrong} ({error}). {FIX}") from None
 
@@ -337,27 +340,37 @@ def read(path: Path) -> Card:
 def address(text: Any) -> tuple[str, dict[str, str]]:
     """Split a URL into address (no trailing slash) and query. Raises ValueError if it is invalid or
     has a secret."""
-    try:
-        parts = urllib.parse.urlsplit(text if isinstance(text, str) else "")
-        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_address = False
-    if not is_address or re.search(r"\s", text):
+    parts = _parts(text)
+    if parts is None:
         raise ValueError(
             "an address is http:// or https:// and a host, without spaces. A port is 1 to 65535"
-        ) from None
+        )
     if parts.username or parts.password:
         raise ValueError("the address contains a user name or a password, which would be printed")
     query = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
     if any(map(_SECRET.search, query)):
         raise ValueError("the address contains a key in its query, which would be printed")
-    return urllib.parse.urlunsplit(
-        (parts.scheme, parts.netloc, parts.path.rstrip("/"), "", "")
-    ), query
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", query
+
+
+def _parts(text: Any) -> urllib.parse.SplitResult | None:
+    """Return the parts of a URL of a server, or None if it is none."""
+    if not isinstance(text, str) or re.search(r"\s", text):
+        return None
+    try:
+        parts = urllib.parse.urlsplit(text)
+        is_port = parts.port != 0  # raises ValueError for another invalid port
+    except ValueError:
+        return None
+    is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and is_port
+    return parts if is_address else None
 
 
 def with_query(url: str, query: Mapping[str, str]) -> str:
-    return f"{url}{'&' if '?' in url else '?'}{urllib.parse.urlencode(query)}" if query else url
+    if not query:
+        return url
+    separator = "&" if "?" in url else "?"
+    return f"{url}{separator}{urllib.parse.urlencode(query)}"
 
 
 def origin(url: str) -> str:
@@ -368,4 +381,5 @@ def origin(url: str) -> str:
     except ValueError:
         return ""
     host = parts.netloc.lower().rpartition("@")[2]
-    return f"{parts.scheme}://{host.removesuffix({'http': ':80', 'https': ':443'}.get(parts.scheme, ':'))}"
+    default_port = {"http": ":80", "https": ":443"}.get(parts.scheme, ":")
+    return f"{parts.scheme}://{host.removesuffix(default_port)}"

@@ -3,8 +3,9 @@ recognised and asked."""
 
 from pathlib import Path
 
-from core.engines.need import Settings
+from core.engines.need import ServerSize
 from core.engines.protocol import Dialect, dialects
+from core.engines.wanted import Hosting
 from core.engines.weights import Model
 
 STREAM_INTERVAL = 32  # tokens per message from scheduler to front end (no user watches the stream)
@@ -22,9 +23,9 @@ class OnGpu(Dialect):
         """Raise UserError if the engine would misread the model in `folder`. By default, nothing is
         checked."""
 
-    def arguments(self, model: Model, chosen: Settings, host: str, port: int) -> list[str]:
-        """Return the arguments with which a Python interpreter serves `model`. The arguments
-        contain no API key."""
+    def arguments(self, model: Model, size: ServerSize, ours: Hosting) -> list[str]:
+        """Return the arguments with which a Python interpreter serves `model` on the address and
+        port of `ours`. The arguments contain no API key."""
         raise NotImplementedError
 
     def secrets(self, key: str, folder: Path) -> tuple[list[str], dict[str, str]]:
@@ -41,5 +42,8 @@ class OnGpu(Dialect):
 def on_gpu(engine: str) -> OnGpu | None:
     """Return the GPU engine that ENGINE names, or SGLang for "". Return None if ENGINE names no GPU
     engine."""
-    found = (each for each in dialects() if isinstance(each, OnGpu))
-    return next((each for each in found if (engine or "sglang") in each.engines), None)
+    name = engine or "sglang"
+    for dialect in dialects():
+        if isinstance(dialect, OnGpu) and name in dialect.names:
+            return dialect
+    return None

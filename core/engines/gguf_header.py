@@ -31,36 +31,7 @@ class Gguf:
         """Read a file's header. Raises UserError if the file is unreadable, damaged, unsupported or
         split."""
         try:
-            header = _Header(path)
-            fields = {name: found.contents() for name, found in header.fields.items() if found.data}
-            architecture, parts = (
-                fields[Keys.General.ARCHITECTURE],
-                fields.get(Keys.Split.LLM_KV_SPLIT_COUNT, 1),
-            )
-            if architecture not in ARCHITECTURES:
-                raise UserError(
-                    f"{path} has the architecture {architecture}. Give a Llama, Qwen2 or Qwen3 "
-                    "model"
-                )
-            if parts > 1:
-                raise UserError(
-                    f"{path} is one of {parts} parts. Merge them: llama-gguf-split --merge PART1 "
-                    "OUT.gguf"
-                )
-            own = {key.removeprefix(f"{architecture}."): value for key, value in fields.items()}
-            tensors = {tensor.name: tensor.shape for tensor in header.tensors}
-            hidden, heads = own["embedding_length"], own["attention.head_count"]
-            shape = Shape(
-                own["block_count"],
-                hidden,
-                heads,
-                own.get("attention.head_count_kv", heads),
-                own.get("attention.key_length", hidden // heads),
-                own["feed_forward_length"],
-                int(tensors.get("token_embd.weight", (hidden, 0))[1]),
-                tied="output.weight" not in tensors,
-            )
-            return cls(path, path.stat().st_size, shape, own["context_length"])
+            return cls._read(path)
         except OSError as error:
             raise UserError(
                 f"{path} can't be read ({error.strerror}). Check the path and its permissions"
@@ -69,6 +40,37 @@ class Gguf:
             raise UserError(
                 f"{path} is damaged or no GGUF file ({error}). Give a complete GGUF file"
             ) from None
+
+    @classmethod
+    def _read(cls, path: Path) -> "Gguf":
+        header = _Header(path)
+        fields = {name: field.contents() for name, field in header.fields.items() if field.data}
+        architecture = fields[Keys.General.ARCHITECTURE]
+        parts = fields.get(Keys.Split.LLM_KV_SPLIT_COUNT, 1)
+        if architecture not in ARCHITECTURES:
+            raise UserError(
+                f"{path} has the architecture {architecture}. Give a Llama, Qwen2 or Qwen3 model"
+            )
+        if parts > 1:
+            raise UserError(
+                f"{path} is one of {parts} parts. Merge them: llama-gguf-split --merge PART1 "
+                "OUT.gguf"
+            )
+        model = {name.removeprefix(f"{architecture}."): value for name, value in fields.items()}
+        tensors = {tensor.name: tensor.shape for tensor in header.tensors}
+        hidden = model["embedding_length"]
+        heads = model["attention.head_count"]
+        shape = Shape(
+            layers=model["block_count"],
+            hidden=hidden,
+            heads=heads,
+            kv_heads=model.get("attention.head_count_kv", heads),
+            head_dim=model.get("attention.key_length", hidden // heads),
+            intermediate=model["feed_forward_length"],
+            vocab=int(tensors.get("token_embd.weight", (hidden, 0))[1]),
+            tied="output.weight" not in tensors,
+        )
+        return cls(path, path.stat().st_size, shape, model["context_length"])
 
 
 def has_template(path: Path) -> bool | None:

@@ -10,24 +10,100 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.base.errors import UserError
-from core.base.files import write_atomically
-from core.engines import environment, process
+from core.base.files import in_words, write_atomically
+from core.base.terminal import say
+from core.engines import environment, in_process, process
 from core.engines.dialects import llamacpp
-from core.engines.dialects.llamacpp import Size
+from core.engines.dialects.llamacpp import EMBEDDED_SLOTS, Size
 from core.engines.holding import Ready, nothing
+from core.engines.in_process import Launch
+from core.engines.need import Need
+from core.engines.wanted import Wanted
 
 # bytes of a file that is loaded in this process, because that takes less than a second
 SMALL = 50_000_000
 SECONDS = 3600  # for a file to be loaded
 
-# the address, and a function that returns why the server ended
-Serving = tuple[str, Callable[[], str | None]]
+
+class Serving(NamedTuple):
+    """A server that answers at `address`. `failure` returns why it ended, or None while it runs."""
+
+    address: str
+    failure: Callable[[], str | None]
+
+
+@contextmanager
+def serving_for(
+    need: Need, gguf: Path, wanted: Wanted, port: int = 0, ready: Ready = nothing
+) -> Iterator[Serving]:
+    """Serve `gguf`, sized for `need`, on `port` or a free one, and call `ready` once the file is
+    loaded. Raises UserError. If `need` embeds, the server only embeds. Slots are timed on another
+    port. A run that found the server meanwhile would disturb the timing, and would lose the server
+    if the file is loaded again."""
+    announce_loading(gguf)
+    launch = _sized(need, gguf, wanted, port)
+    size = launch.size
+    with ExitStack() as running:
+        served: Serving | None = None
+        if not need.embeds and size.slots > size.threads:
+            served = running.enter_context(serving(replace(launch, port=0), wanted))
+            _say(gguf, f"timing up to {size.slots} requests at a time")
+            slots = llamacpp.slots_in_time(served.address, size, need, wanted.api_key)
+            if port or slots < size.slots:
+                _say(gguf, f"loading it again with {slots} slots")
+                running.close()
+                launch = replace(launch, size=replace(size, slots=slots))
+                served = None
+        if served is None:
+            served = running.enter_context(serving(launch, wanted, ready))
+        yield served
+
+
+def _sized(need: Need, gguf: Path, wanted: Wanted, port: int) -> Launch:
+    """Return the largest server of `gguf` for `need` that fits this machine's memory. Raises
+    UserError if none fits."""
+    from core.engines.gguf_header import Gguf  # slow to load, and rarely needed
+
+    size = llamacpp.size(
+        Gguf.read(gguf),
+        need,
+        llamacpp.memory(),
+        llamacpp.physical_cores(),
+        wanted.hosting.exact(False),
+        slots=1 if need.embeds else EMBEDDED_SLOTS,
+    )
+    return Launch(gguf, llamacpp.name_of(gguf), size, exact=False, port=port, embeds=need.embeds)
+
+
+@contextmanager
+def serving(launch: Launch, wanted: Wanted, ready: Ready = nothing) -> Iterator[Serving]:
+    """Serve a file as in_process.server_of does, and call `ready` once the file is loaded. Raises
+    UserError."""
+    if not is_large(launch.gguf):
+        with in_process.serving(launch, wanted, ready) as address:
+            yield Serving(address, lambda: None)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        request = asdict(launch) | {"gguf": str(launch.gguf), "report": str(report)}
+        args = [sys.executable, "-m", "core.engines.gguf_server", json.dumps(request)]
+
+        def reported() -> dict[str, Any] | None:
+            return json.loads(report.read_bytes()) if report.exists() else None
+
+        # the process reads the key from the environment, because others may read its arguments
+        with process.running("llama.cpp", args, launch.port, secret=wanted.api_key) as running:
+            result = running.wait_until(reported, SECONDS)
+            if "error" in result:
+                raise UserError(result["error"])
+            ready()
+            yield Serving(result["address"], running.failure)
 
 
 def is_large(gguf: Path) -> bool:
@@ -35,55 +111,32 @@ def is_large(gguf: Path) -> bool:
     return gguf.stat().st_size >= SMALL
 
 
-@contextmanager
-def serving(
-    gguf: Path,
-    name: str,
-    size: Size,
-    exact: bool,
-    port: int = 0,
-    embeds: bool = False,
-    ready: Ready = nothing,
-) -> Iterator[Serving]:
-    """Serve `gguf` as llamacpp.server_of does, and call `ready` once the file is loaded. Raises
-    UserError."""
-    if not is_large(gguf):
-        with llamacpp.serving(gguf, name, size, exact, port, embeds, ready) as address:
-            yield address, lambda: None
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.json"
-        given = {"gguf": str(gguf), "name": name, "exact": exact, "port": port, "embeds": embeds}
-        request = json.dumps(given | {"size": asdict(size), "report": str(report)})
-        args = [sys.executable, "-m", "core.engines.gguf_server", request]
+def announce_loading(gguf: Path) -> None:
+    """Print that a large file is being loaded."""
+    _say(gguf, f"loading {gguf.name}, {in_words(gguf.stat().st_size)}")
 
-        def reported() -> dict[str, Any] | None:
-            return json.loads(report.read_bytes()) if report.exists() else None
 
-        with process.running("llama.cpp", args, port, secret=environment.api_key()) as running:
-            found = running.wait_until(reported, SECONDS)
-            if "error" in found:
-                raise UserError(found["error"])
-            ready()
-            yield found["address"], running.failure
+def _say(gguf: Path, step: str) -> None:
+    """Print the step of a start that takes longer than a second."""
+    if is_large(gguf):
+        say(f"{step} …", sys.stderr)
 
 
 def main(request: str) -> None:
     """Serve the file of a `request` until this process is ended. Write the address, or the error,
     to its report."""
-    asked = json.loads(request)
-    report, gguf, size = (
-        Path(asked.pop("report")),
-        Path(asked.pop("gguf")),
-        Size(**asked.pop("size")),
-    )
+    fields = json.loads(request)
+    report = Path(fields.pop("report"))
+    fields["gguf"] = Path(fields["gguf"])
+    fields["size"] = Size(**fields["size"])
+    launch = Launch(**fields)
     server = None
     try:
-        server = llamacpp.server_of(gguf, size=size, **asked)
-        found = {"address": server.listening_address}
+        server = in_process.server_of(launch, environment.wanted())
+        result = {"address": server.listening_address}
     except UserError as error:
-        found = {"error": str(error)}
-    write_atomically(report, json.dumps(found).encode())
+        result = {"error": str(error)}
+    write_atomically(report, json.dumps(result).encode())
     if server:
         threading.Event().wait()
 

@@ -47,7 +47,7 @@ GPUS = {gpu.name: gpu for gpu in _TABLE}
 DEFAULT = GPUS["RTX 4090"]  # the GPU that is assumed on a machine without one
 
 # Other names that drivers or people use.
-_ALSO = {"A100": "A100 80GB", "A100-PCIE-40GB": "A100 40GB", "H100 80GB": "H100"}
+_ALIASES = {"A100": "A100 80GB", "A100-PCIE-40GB": "A100 40GB", "H100 80GB": "H100"}
 
 _EXAMPLE = (
     '{"name": "RTX 4090", "memory_gib": 24, "bandwidth_gb_s": 1008, "bf16_tflops": 165.2, "fp8": '
@@ -61,20 +61,20 @@ def _key(name: str) -> str:
     return re.sub(r"nvidia|geforce|rtx|sxm\d?|hbm\d|[ _-]", "", name.lower())
 
 
-_KNOWN = {_key(name): gpu for name, gpu in GPUS.items()} | {
-    _key(also): GPUS[name] for also, name in _ALSO.items()
-}
+_BY_KEY = {_key(name): gpu for name, gpu in GPUS.items()}
+for _alias, _name in _ALIASES.items():
+    _BY_KEY[_key(_alias)] = GPUS[_name]
 
 
 def named(name: str) -> Gpu:
     """Return the table's GPU with this name ("4090", "rtx 4090", a driver's name). Raises UserError
     for other names."""
-    if gpu := _KNOWN.get(_key(name)):
+    if gpu := _BY_KEY.get(_key(name)):
         return gpu
-    how = (
-        f"For a plan, describe it in a --gpu-file: {_EXAMPLE}. For a run, set BASE_URL to a server"
+    raise UserError(
+        f"the GPU {name!r:.60} is not in the table of GPUs ({', '.join(GPUS)}). For a plan, "
+        f"describe it in a --gpu-file: {_EXAMPLE}. For a run, set BASE_URL to a server"
     )
-    raise UserError(f"the GPU {name!r:.60} is not in the table of GPUs ({', '.join(GPUS)}). {how}")
 
 
 class Described(Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,28 +92,38 @@ def from_file(path: Path) -> Gpu:
     """Return the GPU that a JSON file describes. Raises UserError if the file is missing or
     invalid."""
     fix = f"Give a file like {_EXAMPLE}"
-    of = fitted(
-        read_json(path, "the GPU file", fix), Described, f"the GPU file {path} is invalid", fix
-    )
+    fields = read_json(path, "the GPU file", fix)
+    gpu = fitted(fields, Described, f"the GPU file {path} is invalid", fix)
     return Gpu(
-        of.name.strip(), of.memory_gib * GIB, of.bandwidth_gb_s * 1e9, of.bf16_tflops * 1e12, of.fp8
+        name=gpu.name.strip(),
+        memory=gpu.memory_gib * GIB,
+        bandwidth=gpu.bandwidth_gb_s * 1e9,
+        flops=gpu.bf16_tflops * 1e12,
+        fp8=gpu.fp8,
     )
 
 
 def detect() -> Gpu | None:
     """Return the first GPU, or None. Its memory is the driver's figure. Raises UserError if the
     table lacks the GPU."""
-    for name, size in _listed()[:1]:
-        return replace(named(name), memory=size) if size else named(name)
-    return None
+    gpus = _listed()
+    if not gpus:
+        return None
+    name, memory = gpus[0]
+    if memory:
+        return replace(named(name), memory=memory)
+    return named(name)
 
 
 def here() -> Gpu:
     """Return the GPU to serve on: the first of this machine, or DEFAULT. If the table lacks the
     GPU, only its memory is known, and fp8 is off. Raises UserError if its memory is unknown too."""
-    for name, size in _listed()[:1]:
-        if size and _key(name) not in _KNOWN:
-            return Gpu(name, size, math.nan, math.nan, False)
+    gpus = _listed()
+    if not gpus:
+        return DEFAULT
+    name, memory = gpus[0]
+    if memory and _key(name) not in _BY_KEY:
+        return Gpu(name, memory, math.nan, math.nan, False)
     return detect() or DEFAULT
 
 
@@ -131,9 +141,11 @@ def _listed() -> list[tuple[str, float | None]]:
         done = subprocess.run(query, capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):
         return []
-    rows = [row.rpartition(",") for row in done.stdout.splitlines()]
-    return [
-        (name.strip(), float(size) * MIB if size.strip().isdigit() else None)
-        for name, _, size in rows
-        if name
-    ]
+    gpus = []
+    for row in done.stdout.splitlines():
+        name, _, mebibytes = row.rpartition(",")
+        if not name:
+            continue
+        memory = float(mebibytes) * MIB if mebibytes.strip().isdigit() else None
+        gpus.append((name.strip(), memory))
+    return gpus

@@ -61,7 +61,7 @@ class _Handler(BaseHTTPRequestHandler):
 def held(host: str, port: int) -> Iterator[Ready]:
     """Answer 503 on a port during the block, or until the yielded function is called. Raises
     UserError if the port is in use. Another server may bind the port meanwhile if it also sets
-    SO_REUSEPORT, as llamacpp.serving does."""
+    SO_REUSEPORT, as in_process.serving does."""
     try:
         listener = _Listener((host, port), _Handler)
     except OSError as error:

@@ -21,7 +21,7 @@ from core.engines.queries import LONGEST
 FILES = (*weights.PATTERNS, "*.bin", "*.pt", "*.gguf")
 # The reported settings besides the path. SGLang reports all except base, and vLLM only base and
 # kv_cache_dtype.
-SETTINGS = (
+REPORTED = (
     *("base", "lora_paths", "revision", "weight_version", "chat_template"),
     *("quantization", "dtype", "kv_cache_dtype"),
 )
@@ -32,28 +32,27 @@ HEAD, BLOCK, BLOCKS = 2**20, 4096, 256
 
 
 def fingerprint(name: str, path: str, settings: Mapping[str, Any], is_here: bool) -> dict[str, str]:
-    """Return the reported `settings` (SETTINGS) and the identity of the weights at `path`. Both
+    """Return the reported `settings` (REPORTED) and the identity of the weights at `path`. Both
     determine the answers. Weights that this machine can read (if `is_here`) are identified by a
     sample of their content, others by their path. The weights are omitted if `name` contains a
     digest that weights here do not contradict. Defaults are omitted."""
-    found = {}
-    for setting in SETTINGS:
+    reported = {}
+    for setting in REPORTED:
         value = settings.get(setting)
-        text = (
-            value
-            if isinstance(value, str)
-            else ""
-            if value is None
-            else json.dumps(value, sort_keys=True)
-        )
+        if value is None:
+            continue
+        text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
         if text.lower() not in DEFAULTS:
-            found[setting] = text[:LONGEST]
-    here, named, which = weights_at(path) if is_here else None, digest_in(name), path[:LONGEST]
+            reported[setting] = text[:LONGEST]
+    here = weights_at(path) if is_here else None
+    digest = digest_in(name)
+    identity = path[:LONGEST]
     with suppress(OSError):
-        if named and (here is None or weights.sha256(here).startswith(named)):
-            return found
-        which = _sampled(weights.files_of(_files(here)), here.is_dir()) if here else which
-    return ({"weights": which} if which else {}) | found
+        if digest and (here is None or weights.sha256(here).startswith(digest)):
+            return reported
+        if here:
+            identity = _sampled(weights.files_of(_files(here)), here.is_dir())
+    return {"weights": identity} | reported if identity else reported
 
 
 def weights_at(path: str) -> Path | None:
@@ -73,23 +72,28 @@ def weights_at(path: str) -> Path | None:
 
 
 def _files(path: Path) -> list[Path]:
-    return (
-        sorted({file for pattern in FILES for file in path.glob(pattern)})
-        if path.is_dir()
-        else [path]
-    )
+    if not path.is_dir():
+        return [path]
+    files: set[Path] = set()
+    for pattern in FILES:
+        files.update(path.glob(pattern))
+    return sorted(files)
 
 
 @lru_cache
 def _sampled(files: weights.Files, is_folder: bool) -> str:
     """Return the digest of a sample of the bytes, because reading 140 GB would take minutes. Raises
     OSError. A sample is enough, because different weights differ nearly everywhere."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for file, _, size, _ in files:
-        found.update(f"{file.name if is_folder else ''} {size}\n".encode())
+        name = file.name if is_folder else ""
+        digest.update(f"{name} {size}\n".encode())
         with open(file, "rb") as content:
-            found.update(content.read(HEAD))
-            for i in range(1, BLOCKS + 1) if size > HEAD else ():
-                content.seek(max(HEAD, HEAD + (size - HEAD) * i // BLOCKS - BLOCK))
-                found.update(content.read(BLOCK))
-    return found.hexdigest()[:16]
+            digest.update(content.read(HEAD))
+            if size <= HEAD:
+                continue
+            for number in range(1, BLOCKS + 1):
+                end = HEAD + (size - HEAD) * number // BLOCKS
+                content.seek(max(HEAD, end - BLOCK))
+                digest.update(content.read(BLOCK))
+    return digest.hexdigest()[:16]

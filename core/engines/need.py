@@ -36,15 +36,19 @@ class Need:
     def read(cls, argv: Sequence[str]) -> "tuple[Need, list[str]]":
         """Read a need from NAME=value arguments. Return the need and the other arguments. Raises
         UserError."""
-        rest = [arg for arg in argv if not re.fullmatch(r"[A-Z_]+=.*", arg)]
-        names = {"K": "k", "MAX_TOKENS": "max_tokens", "ANSWER_TOKENS": "answer_tokens"}
-        known = rules(Constants) | {"K": Rule("texts that one prompt shows", int, 1, 1024)}
+        fields = {"K": "k", "MAX_TOKENS": "max_tokens", "ANSWER_TOKENS": "answer_tokens"}
+        rule_of = rules(Constants) | {"K": Rule("texts that one prompt shows", int, 1, 1024)}
         given: dict[str, Any] = {}
-        for name, _, value in (arg.partition("=") for arg in argv if arg not in rest):
-            if name not in names:
-                raise UserError(f"unknown constant {name}. A server takes only {', '.join(names)}")
-            given[names[name]] = known[name].read(name, value)
-        return cls(**given), rest
+        others = []
+        for argument in argv:
+            if not re.fullmatch(r"[A-Z_]+=.*", argument):
+                others.append(argument)
+                continue
+            name, _, value = argument.partition("=")
+            if name not in fields:
+                raise UserError(f"unknown constant {name}. A server takes only {', '.join(fields)}")
+            given[fields[name]] = rule_of[name].read(name, value)
+        return cls(**given), others
 
     @property
     def context(self) -> int:
@@ -58,8 +62,8 @@ class Need:
 
 
 @dataclass(frozen=True)
-class Settings:
-    """The settings with which a GPU serves a model."""
+class ServerSize:
+    """The size of a server on GPUs: its context, KV cache and requests at a time."""
 
     context: int  # tokens of one request
     kv: str  # "bf16" or "fp8"
@@ -78,14 +82,17 @@ def kv_type(kv: str, gpu: Gpu, embeds: bool = False) -> str:
         raise UserError(
             f"{gpu.name} is not known to support an fp8 KV cache. Unset KV, or set KV=bf16"
         )
-    return kv if kv != "auto" else "fp8" if gpu.fp8 and not embeds else "bf16"
+    if kv != "auto":
+        return kv
+    return "fp8" if gpu.fp8 and not embeds else "bf16"
 
 
 def settings(
     shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "auto", gpus: int = 1
-) -> Settings:
-    """Return the settings for `need` on so many `gpus` like `gpu`. Raises UserError if one request
-    may not fit, or if `gpu` lacks fp8. `longest` is the model's trained context in tokens."""
+) -> ServerSize:
+    """Return the size of a server for `need` on so many `gpus` like `gpu`. Raises UserError if one
+    request may not fit, or if `gpu` lacks fp8. `longest` is the model's trained context in
+    tokens."""
     kv = kv_type(kv, gpu, need.embeds)
     tokens = kv_tokens(shape, gpu.memory, kv, gpus)
     if tokens < need.least:
@@ -95,7 +102,7 @@ def settings(
             f"but one request may need {need.least:,}. Lower MAX_TOKENS, {smaller}use a larger "
             "GPU, or several GPUs (TP=2)"
         )
-    return Settings(
+    return ServerSize(
         context=min(need.context, longest, tokens),
         kv=kv,
         fraction=mem_fraction(gpu.memory),

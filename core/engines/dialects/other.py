@@ -4,12 +4,11 @@ and others."""
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import accumulate
 from typing import Any
 
 from core.base.thinking import TAG
-from core.engines import queries as client
 from core.engines.protocol import Dialect, Server, named
+from core.engines.queries import objects, page_of
 
 
 class Other(Dialect):
@@ -20,14 +19,15 @@ class Other(Dialect):
     continues = None
 
     def described(
-        self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]
+        self, server: Server, entry: Mapping[str, Any], models: Mapping[str, Any]
     ) -> Server:
-        is_provider = found.card.name and not found.card.engine
+        is_provider = server.card.name and not server.card.engine
         # llama.cpp under another owner, such as a proxy
-        if not is_provider and client.page_of(found, "props"):
-            return named("llama.cpp").described(found, about, models)
-        # Ollama needs no key
-        return found if found.card.key_env else replace(found, weights=_weights(found))
+        if not is_provider and page_of(server, "props"):
+            return named("llama.cpp").described(server, entry, models)
+        if server.card.key_env:  # so it is not Ollama
+            return server
+        return replace(server, weights=_weights(server))
 
     def continuation(self, content: str, reasoning: str, opening: str) -> str | None:
         """Return the text after `opening`, or None if the server began a new turn. A new turn is a
@@ -41,20 +41,25 @@ class Other(Dialect):
         return None if reasoning or TAG.search(text) else text
 
 
-def _weights(found: Server) -> dict[str, str]:
+def _weights(server: Server) -> dict[str, str]:
     """Return 16 digits of the digest by which Ollama identifies a model's weights, template and
     settings, or {}."""
-    for about in client.objects(client.page_of(found, "api/tags"), "models"):
-        digest = re.fullmatch("(?:sha256:)?([0-9a-f]{16})[0-9a-f]{48}", str(about.get("digest")))
-        if digest and about.get("name") in (found.model, f"{found.model}:latest"):
+    names = (server.model, f"{server.model}:latest")
+    for entry in objects(page_of(server, "api/tags"), "models"):
+        digest = re.fullmatch("(?:sha256:)?([0-9a-f]{16})[0-9a-f]{48}", str(entry.get("digest")))
+        if digest and entry.get("name") in names:
             return {"weights": digest[1]}
     return {}
 
 
 def _closes(text: str) -> bool:
     """Return whether `text` closes a brace that it did not open."""
-    depths = accumulate(1 if brace == "{" else -1 for brace in re.findall(r"(?<!\\)[{}]", text))
-    return min(depths, default=0) < 0
+    depth = 0
+    for brace in re.findall(r"(?<!\\)[{}]", text):
+        depth += 1 if brace == "{" else -1
+        if depth < 0:
+            return True
+    return False
 
 
 DIALECT = Other()

@@ -7,11 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from core.engines import environment
-from core.engines import queries as client
 from core.engines.dialect import STREAM_INTERVAL, OnGpu
 from core.engines.identity import fingerprint
-from core.engines.need import FEWEST_HELD, MOST_RUNNING, Settings
+from core.engines.need import FEWEST_HELD, MOST_RUNNING, ServerSize
 from core.engines.protocol import (
     NO_PENALTIES,
     UNKNOWN_LIMIT,
@@ -22,7 +20,8 @@ from core.engines.protocol import (
     is_local,
     untagged,
 )
-from core.engines.queries import count, line, page_of
+from core.engines.queries import count, line, page_of, tail_by_tokens
+from core.engines.wanted import Hosting
 from core.engines.weights import Model
 from core.types import Message
 
@@ -41,8 +40,9 @@ MOST_TOKENS = 2**23
 class SGLang(OnGpu):
     """The default engine on a GPU. It honours seeds only if started with DETERMINISTIC=1."""
 
-    kind, label = "sglang", "SGLang"
-    engines = ("sglang",)
+    kind = "sglang"
+    label = "SGLang"
+    names = ("sglang",)
     neutral = NO_PENALTIES
     embeds = True
     # The range that SGLang's authors report (lmsys.org, 22 September 2025, 34% on average). It was
@@ -50,20 +50,21 @@ class SGLang(OnGpu):
     deterministic_cost = (0.25, 0.45)
 
     def described(
-        self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]
+        self, server: Server, entry: Mapping[str, Any], models: Mapping[str, Any]
     ) -> Server:
-        info = _page(found, "server_info")
-        now = _page(found, "model_info")  # the weights may change while SGLang serves
-        path = str((info | now).get("model_path") or "")
+        info = _page(server, "server_info")
+        # the weights may change while SGLang serves, so the page of the model has precedence
+        settings = info | _page(server, "model_info")
+        path = str(settings.get("model_path") or "")
         return replace(
-            found,
+            server,
             limit=_limit(info),
             version=line(info.get("version")),
-            closes=_closes(found),
+            closes=_closes(server),
             # otherwise SGLang ignores seeds
             seeds=info.get("enable_deterministic_inference") is True,
-            weights=fingerprint(found.model, path, info | now, is_local(found.base_url)),
-            tail=client.tail_by_tokens(found, "text"),
+            weights=fingerprint(server.model, path, settings, is_local(server.base_url)),
+            tail=tail_by_tokens(server, "text"),
         )
 
     def closed(
@@ -88,37 +89,38 @@ class SGLang(OnGpu):
         content = f"<think>\n{thinking}" if server.thinking is False else thinking
         return ending(messages, content) | {"continue_final_message": True}
 
-    def arguments(self, model: Model, chosen: Settings, host: str, port: int) -> list[str]:
-        is_deterministic = environment.hosting().DETERMINISTIC
-        return [
+    def arguments(self, model: Model, size: ServerSize, ours: Hosting) -> list[str]:
+        flags = [
             *("-m", "sglang.launch_server"),
             *("--model-path", str(model.folder), "--served-model-name", model.name),
-            *("--host", host, "--port", str(port)),
-            *("--context-length", str(chosen.context)),
+            *("--host", ours.BIND, "--port", str(ours.PORT)),
+            *("--context-length", str(size.context)),
             # e5m2 needs no scales (the checkpoint has no scales). Half the bytes allow twice the
             # traces in flight.
-            *("--kv-cache-dtype", "fp8_e5m2" if chosen.kv == "fp8" else "auto"),
-            *("--mem-fraction-static", str(chosen.fraction)),
-            *(("--tp-size", str(chosen.gpus)) if chosen.gpus > 1 else ()),
-            *(("--max-total-tokens", str(MOST_TOKENS)) if chosen.tokens > MOST_TOKENS else ()),
-            *("--max-running-requests", str(chosen.running)),
+            *("--kv-cache-dtype", "fp8_e5m2" if size.kv == "fp8" else "auto"),
+            *("--mem-fraction-static", str(size.fraction)),
+        ]
+        if size.gpus > 1:
+            flags += ["--tp-size", str(size.gpus)]
+        if size.tokens > MOST_TOKENS:
+            flags += ["--max-total-tokens", str(MOST_TOKENS)]
+        flags += [
+            *("--max-running-requests", str(size.running)),
             # larger batches would decode without graphs
-            *("--cuda-graph-max-bs-decode", str(chosen.running)),
+            *("--cuda-graph-max-bs-decode", str(size.running)),
             *("--schedule-conservativeness", str(CONSERVATIVENESS)),
             *("--stream-interval", str(STREAM_INTERVAL)),
             # otherwise the model's generation_config.json sets defaults
             *("--sampling-defaults", "openai"),
             *self.parser(model),
-            *(("--return-hidden-states-mode", "last") if chosen.embeds else ()),
-            "--enable-cache-report",
-            "--enable-metrics",
-            # Only this deterministic backend has a prefix cache and supports fp8_e5m2.
-            *(
-                ("--enable-deterministic-inference", "--attention-backend", "triton")
-                if is_deterministic
-                else ()
-            ),
         ]
+        if size.embeds:
+            flags += ["--return-hidden-states-mode", "last"]
+        flags += ["--enable-cache-report", "--enable-metrics"]
+        if ours.DETERMINISTIC:
+            # only this deterministic backend has a prefix cache and supports fp8_e5m2
+            flags += ["--enable-deterministic-inference", "--attention-backend", "triton"]
+        return flags
 
     def secrets(self, key: str, folder: Path) -> tuple[list[str], dict[str, str]]:
         """Write the key, if there is one, to a file that only this user may read, and return the
@@ -131,10 +133,10 @@ class SGLang(OnGpu):
         return ["--config", str(file)], {}
 
 
-def _page(found: Server, name: str) -> dict[str, Any]:
+def _page(server: Server, name: str) -> dict[str, Any]:
     """Return an endpoint's description of the server. Before 0.5.23, the endpoint's name began with
     get_."""
-    return page_of(found, name) or page_of(found, f"get_{name}")
+    return page_of(server, name) or page_of(server, f"get_{name}")
 
 
 def _limit(info: Mapping[str, Any]) -> int:
@@ -143,20 +145,22 @@ def _limit(info: Mapping[str, Any]) -> int:
     requests than its KV cache holds."""
     tokens = count(info.get("max_total_num_tokens")) or 8192 * UNKNOWN_LIMIT
     running = count(info.get("max_running_requests")) or MOST_RUNNING
-    return WAITING + (count(info.get("dp_size")) or 1) * max(1, min(running, tokens // FEWEST_HELD))
+    copies = count(info.get("dp_size")) or 1
+    return WAITING + copies * max(1, min(running, tokens // FEWEST_HELD))
 
 
 def _closes(server: Server) -> bool:
     """Return whether the chat template is known to render a different prompt if thinking is
     switched off."""
-    asked = {
+    body = {
         "model": server.model,
         "messages": [{"role": "user", "content": "1"}],
         "add_generation_prompt": True,
     }
-    closed = asked | {"chat_template_kwargs": {"enable_thinking": False}}
-    tokens = [page_of(server, "tokenize", body).get("tokens") for body in (asked, closed)]
-    return isinstance(tokens[1], list) and tokens[0] != tokens[1]
+    without_thinking = body | {"chat_template_kwargs": {"enable_thinking": False}}
+    tokens = page_of(server, "tokenize", body).get("tokens")
+    closed_tokens = page_of(server, "tokenize", without_thinking).get("tokens")
+    return isinstance(closed_tokens, list) and tokens != closed_tokens
 
 
 DIALECT = SGLang()

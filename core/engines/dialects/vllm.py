@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import Elsewhere, UserError
-from core.engines import queries as client
+from core.engines import queries
 from core.engines.dialect import STREAM_INTERVAL, OnGpu
 from core.engines.identity import fingerprint
-from core.engines.need import FEWEST_HELD, MOST_RUNNING, Settings
+from core.engines.need import FEWEST_HELD, MOST_RUNNING, ServerSize
 from core.engines.protocol import NO_PENALTIES, WAITING, Server, is_local
-from core.engines.queries import count, line, page_of
+from core.engines.queries import count, line, page_of, tail_by_tokens
+from core.engines.wanted import Hosting
 from core.engines.weights import Model
 from core.types import Message
 
@@ -28,31 +29,28 @@ class VLLM(OnGpu):
     """The engine vLLM. It honours seeds, and applies the chat template to a message that it
     continues."""
 
-    kind, label = "vllm", "vLLM"
-    engines = ("vllm",)
+    kind = "vllm"
+    label = "vLLM"
+    names = ("vllm",)
     neutral = NO_PENALTIES
 
     def described(
-        self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]
+        self, server: Server, entry: Mapping[str, Any], models: Mapping[str, Any]
     ) -> Server:
-        metrics = b""
-        with suppress(OSError, Elsewhere):  # a proxy may serve no metrics
-            metrics = client.send(f"{found.root}/metrics", found.key)
-        lines = metrics.decode("utf-8", "replace").splitlines()
-        caches = [dict(_LABEL.findall(each)) for each in lines if each.startswith(_CACHE)]
-        base = models.get(str(about.get("parent")), {})  # the base model of an adapter
+        caches = _caches(server)
+        adapted = models.get(str(entry.get("parent")), {})  # the base model of an adapter
         settings = {
             "kv_cache_dtype": caches[0].get("cache_dtype") if caches else None,
-            "base": base.get("root"),
+            "base": adapted.get("root"),
         }
-        path = str(about.get("root") or "")
+        path = str(entry.get("root") or "")
         return replace(
-            found,
+            server,
             limit=_limit(caches),
-            version=line(page_of(found, "version").get("version")),
+            version=line(page_of(server, "version").get("version")),
             seeds=True,
-            weights=fingerprint(found.model, path, settings, is_local(found.base_url)),
-            tail=client.tail_by_tokens(found, "prompt"),
+            weights=fingerprint(server.model, path, settings, is_local(server.base_url)),
+            tail=tail_by_tokens(server, "prompt"),
         )
 
     def closed(
@@ -72,69 +70,73 @@ class VLLM(OnGpu):
         *before, last = messages
         if server.tail is None or last["role"] != "user":
             return super().left_open(server, messages, thinking) | CONTINUES
-        asked = (
-            last["content"]
-            + server.tail
-            + (thinking if server.thinking else f"<think>\n{thinking}")
-        )
-        return {"messages": [*before, last | {"content": asked}]} | CONTINUES
+        prompt = last["content"] + server.tail
+        if not server.thinking:
+            prompt += "<think>\n"
+        return {"messages": [*before, last | {"content": prompt + thinking}]} | CONTINUES
 
     def check_model(self, folder: Path) -> None:
         """Raise UserError if vLLM would drop the spaces from texts. Some byte-level tokenizers,
         such as DeepSeek's, declare a wrong tokenizer_class. The transformers 5.19 of vLLM trusts
         it. SGLang and transformers 5.23 correct it."""
         try:
-            named = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8")).get(
-                "tokenizer_class"
-            )
+            config = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+            named = config.get("tokenizer_class")
             is_byte_level = '"ByteLevel"' in (folder / "tokenizer.json").read_text(encoding="utf-8")
         except (OSError, ValueError, AttributeError):
             return  # reported by the code that needs these files
         if is_byte_level and named in ("LlamaTokenizer", "LlamaTokenizerFast"):
             raise UserError(
                 f"vLLM would drop all spaces, because {folder}/tokenizer_config.json calls a "
-                "byte-level "
-                f'tokenizer {named}. Write "tokenizer_class": "PreTrainedTokenizerFast" into it, '
-                "or set ENGINE=sglang"
+                f'byte-level tokenizer {named}. Write "tokenizer_class": "PreTrainedTokenizerFast" '
+                "into it, or set ENGINE=sglang"
             )
 
-    def arguments(self, model: Model, chosen: Settings, host: str, port: int) -> list[str]:
+    def arguments(self, model: Model, size: ServerSize, ours: Hosting) -> list[str]:
         """Return the arguments of vLLM's interpreter. vLLM takes its default share of memory."""
-        return [
-            *(
-                "-m",
-                "vllm.entrypoints.cli.main",
-                "serve",
-                str(model.folder),
-                "--served-model-name",
-                model.name,
-            ),
-            *("--host", host, "--port", str(port)),
-            *("--max-model-len", str(chosen.context)),
-            *("--kv-cache-dtype", "fp8" if chosen.kv == "fp8" else "auto"),
-            *("--max-num-seqs", str(chosen.running)),
+        flags = [
+            *("-m", "vllm.entrypoints.cli.main", "serve", str(model.folder)),
+            *("--served-model-name", model.name),
+            *("--host", ours.BIND, "--port", str(ours.PORT)),
+            *("--max-model-len", str(size.context)),
+            *("--kv-cache-dtype", "fp8" if size.kv == "fp8" else "auto"),
+            *("--max-num-seqs", str(size.running)),
             # otherwise the model's generation_config.json sets defaults
             *("--generation-config", "vllm"),
-            *(("--tensor-parallel-size", str(chosen.gpus)) if chosen.gpus > 1 else ()),
+        ]
+        if size.gpus > 1:
+            flags += ["--tensor-parallel-size", str(size.gpus)]
+        flags += [
             *("--stream-interval", str(STREAM_INTERVAL)),
             *self.parser(model),
             "--enable-prefix-caching",
             "--enable-prompt-tokens-details",
             "--disable-uvicorn-access-log",
         ]
+        return flags
 
     def secrets(self, key: str, folder: Path) -> tuple[list[str], dict[str, str]]:
         return [], {"VLLM_API_KEY": key} if key else {}
 
 
+def _caches(server: Server) -> list[dict[str, str]]:
+    """Return the labels of each engine's KV cache (--data-parallel-size), from a server's
+    metrics."""
+    metrics = b""
+    with suppress(OSError, Elsewhere):  # a proxy may serve no metrics
+        metrics = queries.send(f"{server.root}/metrics", server.key)
+    lines = metrics.decode("utf-8", "replace").splitlines()
+    return [dict(_LABEL.findall(metric)) for metric in lines if metric.startswith(_CACHE)]
+
+
 def _limit(caches: Sequence[Mapping[str, str]]) -> int:
     """Return how many requests of FEWEST_HELD tokens fill the KV cache, at most MOST_RUNNING per
-    engine, plus WAITING. `caches` are the labels of each engine's cache (--data-parallel-size)."""
-    sizes = [
-        count(labels.get("kv_cache_size_tokens")) or MOST_RUNNING * FEWEST_HELD
-        for labels in caches or [{}]
-    ]
-    return WAITING + max(1, min(MOST_RUNNING * len(sizes), sum(sizes) // FEWEST_HELD))
+    engine, plus WAITING. A cache of unknown size is assumed to hold MOST_RUNNING requests."""
+    engines = max(1, len(caches))
+    tokens = 0
+    for labels in caches or [{}]:
+        tokens += count(labels.get("kv_cache_size_tokens")) or MOST_RUNNING * FEWEST_HELD
+    return WAITING + max(1, min(MOST_RUNNING * engines, tokens // FEWEST_HELD))
 
 
 DIALECT = VLLM()

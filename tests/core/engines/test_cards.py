@@ -20,7 +20,7 @@ from core.constants import Constants
 from core.engines import attach, cards, environment
 from core.engines.cards import NONE, Card
 from core.engines.dialects.llamacpp import embedded_name
-from core.engines.protocol import Server, engines
+from core.engines.protocol import Key, Server, engines
 from core.rsa import RSA, RsaConstants
 from harness import experiment_file
 from harness.problems import sets
@@ -241,16 +241,22 @@ def test_a_served_model_has_the_card_of_its_name() -> None:
 # Keys
 
 
+def server_key() -> Key:
+    return environment.wanted().remote.key
+
+
 def test_a_key_is_its_servers_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MODEL", "openai")
     monkeypatch.setenv("API_KEY", "sk-ours")
     with pytest.raises(UserError, match="OPENAI_API_KEY .*home/.env"):
-        environment.key()
+        server_key()
     monkeypatch.setenv("OPENAI_API_KEY", "sk-theirs\n")
-    assert environment.key() == "sk-theirs" and environment.key().variable == "OPENAI_API_KEY"
-    assert environment.api_key() == "sk-ours" and repr(environment.key()) == "(OPENAI_API_KEY)"
+    assert server_key() == "sk-theirs"
+    assert server_key().variable == "OPENAI_API_KEY"
+    assert environment.api_key() == "sk-ours"
+    assert repr(server_key()) == "(OPENAI_API_KEY)"
     monkeypatch.setenv("BASE_URL", "https://api.openai.com:443/v1")
-    assert environment.key() == "sk-theirs", "the same origin"
+    assert server_key() == "sk-theirs", "the same origin"
     others = ("https://api.openai.com.evil.example/v1", "https://api.openai.com@evil.example")
     for elsewhere in (
         *others,
@@ -260,11 +266,12 @@ def test_a_key_is_its_servers_own(monkeypatch: pytest.MonkeyPatch) -> None:
         "x",
     ):
         monkeypatch.setenv("BASE_URL", elsewhere)
-        assert environment.key() == "sk-ours" and environment.key().variable == "API_KEY"
+        assert server_key() == "sk-ours"
+        assert server_key().variable == "API_KEY"
     monkeypatch.delenv("BASE_URL")
     monkeypatch.setenv("OPENAI_API_KEY", "sk thé")
     with pytest.raises(UserError, match="OPENAI_API_KEY") as raised:
-        environment.key()
+        server_key()
     assert "sk th" not in str(raised.value)
 
 
@@ -272,11 +279,11 @@ def test_a_card_without_a_key_of_its_own_is_sent_none(monkeypatch: pytest.Monkey
     monkeypatch.setenv("API_KEY", "sk-ours")
     for model, key in (("ollama", ""), ("qed-nano", "sk-ours"), ("", "sk-ours")):
         monkeypatch.setenv("MODEL", model)
-        assert environment.key() == key
+        assert server_key() == key
     monkeypatch.setenv("MODEL", "azure")
     monkeypatch.setenv("BASE_URL", "https://mine.openai.azure.com/openai/v1")
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "az-1")
-    assert environment.key().sent == ("api-key", "az-1"), (
+    assert server_key().sent == ("api-key", "az-1"), (
         "the address that the card leaves to BASE_URL is its own"
     )
 
@@ -287,17 +294,17 @@ def test_a_key_may_be_in_the_checkouts_env_file(monkeypatch: pytest.MonkeyPatch)
     (files.HOME / ".env").write_text(
         "\ufeff# keys\r\nA=1\r\nexport OPENAI_API_KEY='sk-file'  # mine\r\n"
     )
-    assert environment.key() == "sk-file"
+    assert server_key() == "sk-file"
     monkeypatch.setenv("OPENAI_API_KEY", "sk-environment")
-    assert environment.key() == "sk-environment", "the environment goes first"
+    assert server_key() == "sk-environment", "the environment goes first"
     monkeypatch.delenv("OPENAI_API_KEY")
     (files.HOME / ".env").write_bytes(b"OPENAI_API_KEY=\xff")
     with pytest.raises(UserError, match="home/.env"):
-        environment.key()
+        server_key()
     (files.HOME / ".env").unlink()
     (files.HOME / ".env").mkdir()  # as some name their virtual environment
     with pytest.raises(UserError, match="OPENAI_API_KEY"):
-        environment.key()
+        server_key()
     assert ".env" in (files.ROOT / ".gitignore").read_text().splitlines()
 
 
@@ -450,8 +457,10 @@ def test_google_s_key_has_two_names_and_the_first_counts(monkeypatch: pytest.Mon
     monkeypatch.delenv("GEMINI_API_KEY", raising=False)
     monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
     with pytest.raises(UserError, match="GEMINI_API_KEY or GOOGLE_API_KEY"):
-        environment.key()
+        server_key()
     monkeypatch.setenv("GOOGLE_API_KEY", "g-1")
-    assert environment.key() == "g-1" and environment.key().variable == "GOOGLE_API_KEY"
+    assert server_key() == "g-1"
+    assert server_key().variable == "GOOGLE_API_KEY"
     monkeypatch.setenv("GEMINI_API_KEY", "g-2")
-    assert environment.key() == "g-2" and environment.key().variable == "GEMINI_API_KEY"
+    assert server_key() == "g-2"
+    assert server_key().variable == "GEMINI_API_KEY"

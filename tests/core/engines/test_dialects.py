@@ -99,7 +99,7 @@ def test_an_engine_is_recognised_and_asked_by_its_row(row: Row, serve: Any) -> N
     paths = list(dict.fromkeys(path for path, _ in here.seen))
     own = [path for path in paths if path in row.asked.split()]
     assert " ".join(own) == row.asked
-    if server.dialect.engines:
+    if server.dialect.names:
         assert paths == own, "an engine that names itself gets no requests for pages of others"
     assert (server.kind, server.seeds, server.key_fields) == (row.kind, row.seeds, row.key_fields)
     assert not server.cannot_continue

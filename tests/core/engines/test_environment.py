@@ -9,10 +9,9 @@ import pytest
 
 from core import server as start
 from core.base.errors import UserError
-from core.engines import environment, gpus, process
-from core.engines import protocol as server
-from core.engines.environment import Hosting
+from core.engines import environment, gpus, process, protocol
 from core.engines.protocol import Dialect, Server
+from core.engines.wanted import Hosting
 from tests.fakes.engines import models
 
 
@@ -122,10 +121,8 @@ def test_model_is_a_card_a_path_of_weights_or_the_name_of_a_model_on_a_server(
         with pytest.raises(UserError, match=engine or str(tmp_path)):
             environment.engine()
     else:
-        assert (environment.served_model(), environment.engine()) == (
-            served.format(folder=tmp_path),
-            chosen,
-        )
+        wanted = environment.wanted()
+        assert (wanted.served_model, wanted.engine) == (served.format(folder=tmp_path), chosen)
 
 
 def test_a_card_is_chosen_for_a_while_in_place_of_another_server(
@@ -191,25 +188,20 @@ def test_a_grader_is_a_card_a_model_of_a_server_or_a_model_of_the_hub(
 class AttachOnly(Dialect):
     """An engine that runs only attach to, as a file in core/engines/dialects may define it."""
 
-    kind = owner = "lmdeploy"
+    kind = "lmdeploy"
+    names = ("lmdeploy",)
 
-    def described(self, found: Server, about: Any, models: Any) -> Server:
-        return found
-
-
-class NamedAsBefore(AttachOnly):
-    """The same engine, named as engines are that runs start."""
-
-    owner, engines = "", ("lmdeploy",)
+    def described(self, server: Server, entry: Any, models: Any) -> Server:
+        return server
 
 
-@pytest.mark.parametrize("kind", [AttachOnly, NamedAsBefore])
 def test_an_engine_that_runs_only_attach_to_is_recognised_and_never_started(
-    monkeypatch: pytest.MonkeyPatch, kind: type[Dialect], serve: Any
+    monkeypatch: pytest.MonkeyPatch, serve: Any
 ) -> None:
-    known = (*server.dialects(), kind())
-    monkeypatch.setattr(server, "dialects", lambda: known)
-    monkeypatch.setattr(server, "named", {each.kind: each for each in known}.__getitem__)
+    dialects = (*protocol.dialects(), AttachOnly())
+    by_kind = {dialect.kind: dialect for dialect in dialects}
+    monkeypatch.setattr(protocol, "dialects", lambda: dialects)
+    monkeypatch.setattr(protocol, "named", by_kind.__getitem__)
     monkeypatch.setattr(gpus, "count", lambda: 0)
     monkeypatch.setenv("ENGINE", "lmdeploy")
     here = serve(models("lmdeploy", "big"))
@@ -217,7 +209,8 @@ def test_an_engine_that_runs_only_attach_to_is_recognised_and_never_started(
     with start.serving() as found:
         assert (found.kind, found.identity) == ("lmdeploy", "big")
     monkeypatch.setenv("PORT", str(process.free_port()))
-    with pytest.raises(UserError, match="ENGINE=lmdeploy.*BASE_URL"), start.serving():
+    with pytest.raises(UserError, match="ENGINE=lmdeploy.*BASE_URL") as raised, start.serving():
         pass
     with pytest.raises(UserError, match="ENGINE=lmdeploy.*BASE_URL"):
         start.main([])
+    assert "\n" not in str(raised.value)

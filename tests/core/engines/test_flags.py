@@ -16,9 +16,10 @@ from core.engines import gpus, process
 from core.engines.dialect import OnGpu
 from core.engines.dialects.sglang import DIALECT as SGLANG
 from core.engines.dialects.vllm import DIALECT as VLLM
-from core.engines.need import MOST_RUNNING, Need, Settings, settings
+from core.engines.need import MOST_RUNNING, Need, ServerSize, settings
 from core.engines.protocol import Server
 from core.engines.shape import QED_NANO
+from core.engines.wanted import Hosting
 from core.engines.weights import Model
 from core.rsa import RSA
 from harness.scaffolds.best_of import BEST_OF
@@ -30,7 +31,7 @@ from tests.helpers.machine import QED_NANO_CONFIG, stand_in
 GIB = 2**30
 
 
-def chosen(gpu: str, need: Need = Need(), kv: str = "auto") -> Settings:  # noqa: B008 - frozen
+def chosen(gpu: str, need: Need = Need(), kv: str = "auto") -> ServerSize:  # noqa: B008 - frozen
     return settings(QED_NANO, 262144, gpus.named(gpu), need, kv)
 
 
@@ -119,8 +120,8 @@ def test_a_key_is_on_no_command_line(engine: OnGpu, tmp_path: Path) -> None:
 
 def test_flags_of_both_engines_follow_the_settings(tmp_path: Path, monkeypatch: Any) -> None:
     found = chosen("4090")
-    sglang = SGLANG.arguments(a_model(tmp_path), found, "127.0.0.1", 30000)
-    vllm = VLLM.arguments(a_model(tmp_path), found, "127.0.0.1", 30000)
+    sglang = SGLANG.arguments(a_model(tmp_path), found, Hosting())
+    vllm = VLLM.arguments(a_model(tmp_path), found, Hosting())
     for args, names in (
         (
             sglang,
@@ -137,10 +138,9 @@ def test_flags_of_both_engines_follow_the_settings(tmp_path: Path, monkeypatch: 
         assert {name: args[args.index(name) + 1] for name in names} == names
         assert args[args.index("--host") + 1] == "127.0.0.1"
         assert not any("trust" in arg for arg in args)
-    bf16 = SGLANG.arguments(a_model(tmp_path), chosen("3090"), "127.0.0.1", 30000)
+    bf16 = SGLANG.arguments(a_model(tmp_path), chosen("3090"), Hosting())
     assert bf16[bf16.index("--kv-cache-dtype") + 1] == "auto"
-    monkeypatch.setenv("DETERMINISTIC", "1")
-    fixed = SGLANG.arguments(a_model(tmp_path), found, "127.0.0.1", 30000)
+    fixed = SGLANG.arguments(a_model(tmp_path), found, Hosting(DETERMINISTIC=1))
     added = ["--enable-deterministic-inference", "--attention-backend", "triton"]
     assert [flag for flag in fixed if flag not in sglang] == added
 
@@ -153,7 +153,7 @@ def test_a_tiny_model_on_a_large_gpu_gets_no_more_tokens_than_sglang_can_list(
     )
     for shape, is_capped in ((tiny, True), (QED_NANO, False)):
         found = settings(shape, 2048, gpus.named("h100"), Need(0, 300, 24))
-        args = SGLANG.arguments(a_model(tmp_path), found, "127.0.0.1", 30000)
+        args = SGLANG.arguments(a_model(tmp_path), found, Hosting())
         assert ("--max-total-tokens" in args) is is_capped
 
 
@@ -182,9 +182,9 @@ def test_gpus_used_together_hold_a_larger_model(tmp_path: Path) -> None:
     one, two = (settings(shape, 10**6, gpu, Need(), "bf16", gpus=count) for count in (1, 2))
     assert two.tokens > 2 * one.tokens and two.gpus == 2  # the weights are split too
     for engine, flag in ((SGLANG, "--tp-size"), (VLLM, "--tensor-parallel-size")):
-        args = engine.arguments(a_model(tmp_path), two, "127.0.0.1", 30000)
+        args = engine.arguments(a_model(tmp_path), two, Hosting())
         assert args[args.index(flag) + 1] == "2"
-        assert flag not in engine.arguments(a_model(tmp_path), one, "127.0.0.1", 30000)
+        assert flag not in engine.arguments(a_model(tmp_path), one, Hosting())
 
 
 def test_a_users_own_model_is_served_under_a_name_that_identifies_its_weights(
@@ -227,5 +227,5 @@ def test_thinking_is_separated_if_the_template_mentions_it(
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
     model = Model.at(str(tmp_path))
     for engine in (SGLANG, VLLM):
-        args = engine.arguments(model, chosen("4090"), "127.0.0.1", 30000)
+        args = engine.arguments(model, chosen("4090"), Hosting())
         assert ("--reasoning-parser" in args) is thinks

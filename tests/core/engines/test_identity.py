@@ -13,11 +13,12 @@ import pytest
 from core.base.errors import UserError
 from core.client import retry
 from core.client.journal import Archive, Journal, content_key
-from core.engines import environment, identity
+from core.engines import environment, identity, in_process
 from core.engines.attach import probe
 from core.engines.cards import Card
 from core.engines.dialects import llamacpp
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
+from core.engines.in_process import Launch
 from core.engines.protocol import Server
 from core.types import Completion, Sampling
 from harness.report import compare, data
@@ -210,7 +211,8 @@ def test_a_restart_with_other_weights_under_the_same_name_reuses_no_completion(
     other = changed(EMBEDDED_GGUF, tmp_path / "two.gguf")
     for gguf in (EMBEDDED_GGUF, other, EMBEDDED_GGUF):
         size = llamacpp.Size(4, 2048, 1)
-        with llamacpp.serving(gguf, "default", size, exact=True) as address:
+        launch = Launch(gguf, "default", size, exact=True)
+        with in_process.serving(launch, environment.wanted()) as address:
             server = probe(address, "x")
             assert server is not None
             found.append((server.origin, complete(server, tmp_path)))

@@ -21,7 +21,7 @@ from core.engines.dialects import llamacpp
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.gguf_header import Gguf
 from core.engines.need import Need
-from core.engines.protocol import NO_TEMPLATE, Server, digest_in
+from core.engines.protocol import NO_KEY, NO_TEMPLATE, Server, digest_in
 from core.engines.weights import sha256
 from core.rsa import RSA
 from harness.results.warnings import of_run
@@ -240,7 +240,9 @@ def test_the_fewest_slots_that_write_enough_are_taken(
     monkeypatch.setattr(llamacpp, "PATIENCE", patience)
     monkeypatch.setattr(client, "send", send)
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
-    assert llamacpp.slots_in_time("", llamacpp.Size(16, 2048, 2), Need(3, 1584, 16)) == slots
+    assert (
+        llamacpp.slots_in_time("", llamacpp.Size(16, 2048, 2), Need(3, 1584, 16), NO_KEY) == slots
+    )
 
 
 def test_a_file_without_a_chat_template_is_said_to_be_without(

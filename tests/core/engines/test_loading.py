@@ -13,7 +13,7 @@ import pytest
 
 from core import server as start
 from core.base.errors import UserError
-from core.engines import attach, gpus, holding
+from core.engines import attach, gpus, holding, waiting
 from core.engines import queries as client
 from core.engines.need import Need
 from core.engines.process import free_port
@@ -80,7 +80,7 @@ class Slow(HttpFake):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(start, "POLL", 0.01)
+    monkeypatch.setattr(waiting, "POLL", 0.01)
     monkeypatch.setattr(client, "SECONDS", 0.5)
     monkeypatch.setattr(gpus, "count", lambda: 0)
 
@@ -168,7 +168,7 @@ def test_an_address_without_a_list_of_models_is_shown_with_its_answer(
 def test_a_server_that_never_gets_ready_is_an_error(
     by: str, no_embedded: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(start, "LOADING_SECONDS", 0.2)
+    monkeypatch.setattr(waiting, "LOADING_SECONDS", 0.2)
     with closing(Slow(LOADING["llama.cpp"], 10**9)) as slow:
         monkeypatch.setenv(by, str(slow.port) if by == "PORT" else slow.url)
         with pytest.raises(UserError, match=str(slow.port)), start.serving():
@@ -178,7 +178,7 @@ def test_a_server_that_never_gets_ready_is_an_error(
 def test_a_server_that_ends_while_it_loads_is_an_error(
     no_embedded: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(start, "GONE_SECONDS", 0.1)
+    monkeypatch.setattr(waiting, "GONE_SECONDS", 0.1)
     slow = Slow(LOADING["llama.cpp"], 10**9)
     monkeypatch.setenv("PORT", str(slow.port))
     threading.Timer(0.3, slow.close).start()

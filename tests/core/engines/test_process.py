@@ -104,7 +104,7 @@ def test_a_key_is_removed_from_log_and_terminal(
     seen = (
         log.read_text() + str(raised.value) + str(started.failure()) + "".join(capfd.readouterr())
     )
-    assert seen.count(process.BLOT) >= 8
+    assert seen.count(process.HIDDEN) >= 8
     assert "etet" not in seen
 
 

@@ -17,6 +17,7 @@ from core.engines.dialects.sglang import DIALECT as SGL
 from core.engines.need import Need, settings
 from core.engines.protocol import Server
 from core.engines.shape import QED_NANO, RUNTIME_BYTES, Shape
+from core.engines.wanted import Hosting
 from core.engines.weights import Model
 from labs.lean import served
 from labs.lean.constants import (
@@ -56,10 +57,7 @@ def test_one_server_of_a_7b_policy_proposes_and_embeds_on_a_4090_by_hand() -> No
         and 6 * 2304 < chosen.tokens < 7 * 2304
     )
     assert (chosen.kv, chosen.context) == ("bf16", 2304)
-    assert (
-        _of(SGL.arguments(MODEL, chosen, "127.0.0.1", 30000), "--return-hidden-states-mode")
-        == "last"
-    )
+    assert _of(SGL.arguments(MODEL, chosen, Hosting()), "--return-hidden-states-mode") == "last"
     assert settings(
         PROVER_7B, 65536, gpu, Need(0, 256, 0, embeds=True), kv="fp8"
     ).tokens == pytest.approx(2 * chosen.tokens, abs=1)

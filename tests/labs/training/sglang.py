@@ -15,7 +15,9 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
+from core.engines import environment, in_process
 from core.engines.dialects import llamacpp
+from core.engines.in_process import Launch
 from labs.training import to_gguf
 from tests.fakes.http import Proxy, Request, answer, forwarded
 
@@ -68,11 +70,13 @@ def main(argv: list[str]) -> None:
     with tempfile.TemporaryDirectory() as kept, ExitStack() as running:
         gguf = Path(kept) / "model.gguf"
         to_gguf.convert(Path(folder), gguf, "f16")
-        serving = llamacpp.serving(gguf, name, size, exact=True, port=0 if embeds else int(port))
+        launch = Launch(gguf, name, size, exact=True, port=0 if embeds else int(port))
+        serving = in_process.serving(launch, environment.wanted())
         address = running.enter_context(serving)
         if embeds:
             one = llamacpp.Size(1, 2048, 1)
-            other = llamacpp.serving(gguf, name, one, exact=False, embeds=True)
+            launch = Launch(gguf, name, one, exact=False, embeds=True)
+            other = in_process.serving(launch, environment.wanted())
             running.callback(Both(address, running.enter_context(other), int(port)).close)
         with open(notes, "a") as file:
             print("serving", name, folder, file=file)

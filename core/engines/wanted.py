@@ -1,0 +1,271 @@
+"""Derive the server that a run uses, or starts, from the values of environment variables.
+
+core/engines/environment.py reads the variables. Each value is stripped, because a key from a file
+often ends in a newline. MODEL may name a card (core/engines/cards.py), which may supply the model,
+address, key and engine."""
+
+import io
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from core.base import files
+from core.base.errors import UserError
+from core.constants import Part, constant, rules
+from core.engines import cards
+from core.engines.cards import Card
+from core.engines.protocol import Key, engines, is_local
+from core.engines.shape import KV_BYTES
+
+LLAMACPP = "llamacpp"  # the ENGINE for a .gguf file
+EMBEDDED = "embedded"  # the ENGINE for the embedded model
+_ON_HUB = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:/(\w[\w.-]*\.gguf))?")
+
+
+class Hosting(Part):
+    """The settings of servers that are started here. Each is an environment variable."""
+
+    BIND: str = constant("127.0.0.1", "the address on which the servers listen")
+    PORT: int = constant(30000, "the port of the server", 1, 65535)
+    TP: int = constant(1, "the number of GPUs that a server uses together", 1, 16)
+    KV: str = constant(
+        "auto", "the type of the KV cache (auto: by the GPU)", choices=("auto", *KV_BYTES)
+    )
+    DETERMINISTIC: int = constant(0, "whether SGLang honours seeds", 0, 1)
+    EXACT: str = constant(
+        "auto", "whether llama.cpp's replies ignore the batch", choices=("auto", "0", "1")
+    )
+    REVISION: str = constant("main", "the commit, branch or tag of a hub model")
+    WEIGHTS_DIR: str = constant("", "the folder for downloaded weights")
+
+    @property
+    def address(self) -> str:
+        return f"http://{self.BIND}:{self.PORT}"
+
+    def exact(self, default: bool) -> bool:
+        """Return whether llama.cpp must give equal replies to equal seeds in any batch, by EXACT or
+        else `default`."""
+        return default if self.EXACT == "auto" else self.EXACT == "1"
+
+
+class Remote(NamedTuple):
+    """A server to attach to: its address, model, key and card. Unset values are "" (card:
+    cards.NONE)."""
+
+    url: str
+    model: str
+    key: Key
+    card: Card
+
+
+# MODEL is a card's name or .toml file, the path of weights to serve, or the name of a model on a
+# server. If BASE_URL is set, a path is a name too, because vLLM and SGLang by default name a model
+# by its path.
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The server that the environment's `values` select. A property raises UserError if the
+    variables that it depends on are invalid."""
+
+    values: Mapping[str, str] = field(repr=False)  # by name. Some are secret
+
+    def value(self, name: str) -> str:
+        """Return a variable's value, or "" if it is unset."""
+        return self.values.get(name, "").strip()
+
+    @cached_property
+    def hosting(self) -> Hosting:
+        """The settings of our servers."""
+        given: dict[str, Any] = {}
+        for name in rules(Hosting):
+            if value := self.value(name):
+                given[name] = value
+        return Hosting(**given)
+
+    @cached_property
+    def api_key(self) -> Key:
+        """The key API_KEY, or "". Our servers require it in requests."""
+        return Key(self.value("API_KEY"))
+
+    @cached_property
+    def card(self) -> Card:
+        """The card that MODEL names, or cards.NONE. EFFORT replaces its effort. EFFORT is an error
+        if the model does not reason or no model is chosen."""
+        named = self.value("MODEL")
+        effort = self.value("EFFORT")
+        card = cards.find(named)
+        if not effort:
+            return card
+        if not (named or self.value("BASE_URL")):
+            raise UserError(
+                f"EFFORT={effort:.40} needs a model that reasons. Set MODEL to a card like openai "
+                "or to a model of the hub (owner/name), or BASE_URL to a server. Or unset EFFORT"
+            )
+        if named and not card.name:
+            cards.of_model(named, "").with_effort(effort)  # a known model may take no effort
+        return card.with_effort(effort)
+
+    @property
+    def model(self) -> str:
+        """The model that MODEL or its card names, or "" if neither does."""
+        return self.card.model if self.card.name else self.value("MODEL")
+
+    @property
+    def served_model(self) -> str:
+        """The name that MODEL gives to a server's model, or "" if MODEL is unset or the path of
+        weights to serve."""
+        return "" if self.is_weights and not self.base_url else self.model
+
+    @property
+    def is_weights(self) -> bool:
+        """Whether MODEL is the path of weights."""
+        return bool(self.model) and Path(self.model).exists()
+
+    @property
+    def revision(self) -> str:
+        """The commit, branch or tag in REVISION, or "" if it is unset."""
+        return self.hosting.REVISION if self.value("REVISION") else ""
+
+    @property
+    def base_url(self) -> str:
+        """The address of the server to use, from BASE_URL or else the card, or ""."""
+        return self.value("BASE_URL") or self.card.base_url
+
+    @property
+    def remote(self) -> Remote:
+        """The server to use at `base_url`. A card's missing key is an error."""
+        key = self.key_for(self.card, self.value("BASE_URL"), "API_KEY")
+        return Remote(self.base_url, self.served_model, key, self.card)
+
+    @cached_property
+    def engine(self) -> str:
+        """The engine that ENGINE, MODEL's card or a .gguf file in MODEL selects, or "" if none of
+        them selects one. With an address (BASE_URL or the card's), .gguf selects nothing. It is an
+        error if ENGINE and the card differ, if a card names no server, or if the embedded engine
+        should serve another model."""
+        named = self.value("ENGINE").lower()
+        unknown = {named, self.card.engine} - {"", *engines()}
+        if unknown:
+            raise UserError(
+                f"there is no engine {min(unknown)}. ENGINE or a card can name "
+                f"{', '.join(engines())}. For another server, unset ENGINE and set BASE_URL to its "
+                "address"
+            )
+        chosen = named or self.card.engine
+        if self.base_url:
+            return chosen
+        self._check_engine(named, chosen)
+        if chosen:
+            return chosen
+        is_file = Path(self.model).is_file() or hub_model(self.model)
+        return LLAMACPP if self.is_gguf and is_file else ""
+
+    @property
+    def is_gguf(self) -> bool:
+        """Whether MODEL has the name of a GGUF file, which may not exist."""
+        return self.model.endswith(".gguf")
+
+    def _check_engine(self, named: str, chosen: str) -> None:
+        """Raise UserError if the engine `chosen` can't serve MODEL. `named` is the value of
+        ENGINE."""
+        card = self.card
+        if card.name and not chosen:
+            raise UserError(
+                f"the card {card.name} names no server. Set base_url in a copy of it, or BASE_URL "
+                "for a run"
+            )
+        if card.engine not in ("", chosen):
+            raise UserError(
+                f"ENGINE={named}, but MODEL={self.value('MODEL')} is a card for {card.engine}. "
+                "Unset one of them"
+            )
+        if chosen == EMBEDDED and (self.is_gguf or (self.model and not card.name)):
+            raise UserError(
+                f"the embedded engine serves only its own model, not {self.model}. Unset ENGINE, "
+                f"and set MODEL={self.model} alone, or unset MODEL"
+            )
+
+    def check(self) -> None:
+        """Raise UserError if a setting of our servers or MODEL's card is invalid, or if BIND
+        requires API_KEY."""
+        _ = self.engine  # its derivation checks ENGINE, MODEL and the card
+        if not self.api_key and not is_local(self.hosting.address):
+            raise UserError(
+                f"BIND={self.hosting.BIND} opens the server to the network. Set API_KEY, which "
+                "clients must send"
+            )
+
+    @property
+    def asked_by(self) -> str:
+        """The setting that selects the engine, as NAME=value."""
+        if self.value("ENGINE"):
+            return f"ENGINE={self.value('ENGINE').lower()}"
+        return f"MODEL={self.value('MODEL')}"
+
+    @property
+    def grader(self) -> Remote:
+        """The grader's own server, at GRADER_URL or in GRADER_MODEL's card, if it has one. The
+        grader never receives our API_KEY. It is an error if GRADER_MODEL has no address, or the key
+        is missing."""
+        named = self.value("GRADER_MODEL")
+        given_url = self.value("GRADER_URL")
+        card = cards.find(named) if named else cards.NONE
+        url = given_url or card.base_url
+        if url:
+            model = card.model if card.name else named
+            return Remote(url, model, self.key_for(card, given_url, "GRADER_KEY"), card)
+        if not named:
+            return Remote("", "", Key(), card)
+        wrong = (
+            "is a card without an address" if card.name else "is no card, and GRADER_URL is not set"
+        )
+        raise UserError(
+            f"GRADER_MODEL={named} {wrong}. Set GRADER_URL to its server's address. "
+            f"{cards.listing()}"
+        )
+
+    def key_for(self, card: Card, url: str, variable: str) -> Key:
+        """Return the key for the server at `url`, or for the card's server if `url` is "". If a
+        card has an address, its key is sent only there. Other servers get the key in the
+        `variable`. Raises UserError if a key is missing."""
+        has_both = bool(url and card.base_url)
+        if has_both and cards.origin(url) != cards.origin(card.base_url):
+            return Key(self.value(variable), variable, card.key_header)
+        names = card.key_variables
+        for name in names:
+            if key := Key(self.value(name) or _in_file(name), name, card.key_header):
+                return key
+        if names:
+            raise UserError(
+                f"{' or '.join(names)} is not set, but the card {card.name} reads the server's key "
+                f"from it. Set it in the environment, or write {names[0]}=… into {files.HOME}/.env"
+            )
+        if card.base_url:
+            return Key(variable="")
+        return Key(self.value(variable), variable, card.key_header)
+
+
+def _in_file(name: str) -> str:
+    """Return the value of `name` in files.HOME/.env, or "" if it is missing. A venv named .env is
+    ignored."""
+    path = files.HOME / ".env"
+    if not path.is_file():
+        return ""
+    from dotenv import dotenv_values  # slow to load, and rarely needed
+
+    text = files.read_text(path, "the file", "Set the key in the environment")
+    values = dotenv_values(stream=io.StringIO(text), interpolate=False)
+    return (values.get(name) or "").strip()
+
+
+def hub_model(named: str) -> tuple[str, str] | None:
+    """Return the repository and the GGUF file ("": any) of a hub model (owner/name,
+    owner/name/FILE.gguf), or None."""
+    match = _ON_HUB.fullmatch(named)
+    if match is None or Path(named).exists():
+        return None
+    return match[1], match[2] or ""
