@@ -14,7 +14,6 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from core import server as start
 from core.base.errors import UserError
 from core.engines import process
 from core.engines.protocol import Server
@@ -61,7 +60,7 @@ def test_a_server_that_ends_is_unregistered_and_restarted(
             failure=lambda: f"ended: {file.read_text()}",
         )
 
-    monkeypatch.setattr(start, "asked_for", asked_for)
+    monkeypatch.setattr(fleet, "asked_for", asked_for)
     with pytest.raises(UserError, match="ended: http://127.0.0.1"):
         fleet.serve(file)
     assert seen == [False] * fleet.STARTS and not file.exists()
