@@ -206,8 +206,8 @@ def with_changes(changes: Mapping[str, str]) -> dict[str, str]:
     """Return the environment with `changes` and this project in PYTHONPATH, for a process that runs
     its modules."""
     path = str(ROOT)
-    if theirs := os.environ.get("PYTHONPATH"):
-        path = f"{path}{os.pathsep}{theirs}"
+    if earlier_path := os.environ.get("PYTHONPATH"):
+        path = f"{path}{os.pathsep}{earlier_path}"
     return {**os.environ, **changes, "PYTHONPATH": path}
 
 
@@ -217,8 +217,8 @@ def behind_gateway(root: str, folder: Path) -> dict[str, str]:
     because the servers use another name."""
     hosts = {str(urllib.parse.urlsplit(url).hostname) for url in registered(folder)}
     direct = sorted(hosts)
-    if theirs := os.environ.get("no_proxy"):
-        direct.insert(0, theirs)
+    if earlier_hosts := os.environ.get("no_proxy"):
+        direct.insert(0, earlier_hosts)
     changed = dict(os.environ)
     if wanted().is_weights:
         del changed["MODEL"]

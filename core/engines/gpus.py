@@ -14,7 +14,8 @@ from core.base.errors import UserError
 from core.base.fields import fitted
 from core.base.files import read_json
 
-MIB, GIB = 2**20, 2**30
+MIB = 2**20
+GIB = 2**30
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,8 @@ from typing import Any
 from core.base.errors import UserError
 
 # llama.cpp's own answer while it loads a model
-ANSWER = json.dumps(
-    {"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}
-).encode()
-
+_ERROR = {"message": "Loading model", "type": "unavailable_error", "code": 503}
+ANSWER = json.dumps({"error": _ERROR}).encode()
 
 Ready = Callable[[], None]  # called once a server has loaded its model
 
@@ -65,8 +63,10 @@ def held(host: str, port: int) -> Iterator[Ready]:
     try:
         listener = _Listener((host, port), _Handler)
     except OSError as error:
-        why = f"BIND={host} PORT={port} can't be used ({error.strerror})"
-        raise UserError(f"{why}. Choose another PORT, or another BIND") from None
+        raise UserError(
+            f"BIND={host} PORT={port} can't be used ({error.strerror}). Choose another PORT, or "
+            "another BIND"
+        ) from None
     thread = threading.Thread(target=partial(listener.serve_forever, 0.05), daemon=True)
     thread.start()
 

@@ -27,8 +27,9 @@ REPORTED = (
 )
 DEFAULTS = ("", "auto", "default", "none")
 
-# bytes of each file's beginning and of a block, and the number of blocks
-HEAD, BLOCK, BLOCKS = 2**20, 4096, 256
+HEAD = 2**20  # bytes of each file's beginning
+BLOCK = 4096  # bytes of a block
+BLOCKS = 256  # of a file
 
 
 def fingerprint(name: str, path: str, settings: Mapping[str, Any], is_here: bool) -> dict[str, str]:

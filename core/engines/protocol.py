@@ -323,7 +323,10 @@ def named(kind: str) -> Dialect:
 
 def engines() -> tuple[str, ...]:
     """Return the possible values of ENGINE. A run may attach to each of them, and starts some."""
-    return tuple(name for dialect in dialects() for name in dialect.names)
+    names: list[str] = []
+    for dialect in dialects():
+        names += dialect.names
+    return tuple(names)
 
 
 def dialect_of(entry: Mapping[str, Any]) -> Dialect:

@@ -13,14 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core import server as start
 from core.base.errors import UserError
-from core.engines import gpus
-from core.engines import queries as client
+from core.engines import gpus, queries
 from core.engines.attach import probe
 from core.engines.dialects.llamacpp import EMBEDDED_CONTEXT
 from core.engines.need import MOST_RUNNING
 from core.engines.protocol import Key, Server
+from core.server import main, serving
 from tests.conftest import python, run
 from tests.fakes.engines import models
 from tests.helpers.machine import SGLANG, gpu_machine
@@ -41,8 +40,8 @@ def test_the_embedded_engine_equals_one_attached_to(engine: Server) -> None:
 def test_sglangs_limit_follows_from_its_cache(serve: Any) -> None:
     info = {"max_total_num_tokens": 160_000, "max_running_requests": 48, "version": "0.5.23"}
     pages = models("sglang", "lm-provers/QED-Nano", max_model_len=40960)
-    found = serve(pages | {"/server_info": info}).probed()
-    assert (found.kind, found.version, found.context, found.limit) == (
+    server = serve(pages | {"/server_info": info}).probed()
+    assert (server.kind, server.version, server.context, server.limit) == (
         "sglang",
         "0.5.23",
         40960,
@@ -51,8 +50,8 @@ def test_sglangs_limit_follows_from_its_cache(serve: Any) -> None:
     assert serve(pages | {"/server_info": info | {"dp_size": 2}}).probed().limit == 98, (
         "a copy on each of two GPUs"
     )
-    assert found.thinking is None, "it reports no template, and a name proves nothing"
-    assert found.card.problem_set == "aime_2025" and found.card.name == "qed-nano"
+    assert server.thinking is None, "it reports no template, and a name proves nothing"
+    assert server.card.problem_set == "aime_2025" and server.card.name == "qed-nano"
 
 
 def test_sglang_shows_whether_it_honours_seeds_and_whether_its_template_closes_thinking(
@@ -107,8 +106,8 @@ HEAD = (
     ],
 )
 def test_vllms_limit_follows_from_its_cache(serve: Any, pages: dict[str, Any], limit: int) -> None:
-    found = serve(models("vllm", "m", max_model_len=8192) | pages).probed()
-    assert found.kind == "vllm" and found.limit == limit
+    server = serve(models("vllm", "m", max_model_len=8192) | pages).probed()
+    assert server.kind == "vllm" and server.limit == limit
 
 
 ODD = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
@@ -154,20 +153,20 @@ def test_a_server_with_any_json_in_its_pages_is_a_server_or_a_user_error(
         return json.dumps(listed if name == "v1/models" else pages.get(name)).encode()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(client, "send", send)
+        patch.setattr(queries, "send", send)
         try:
-            found = probe("http://127.0.0.1:1", "x")
+            server = probe("http://127.0.0.1:1", "x")
         except UserError:
             return
         assert (
-            found is not None
-            and found.origin.isprintable()
-            and found.thinking in (None, True, False)
+            server is not None
+            and server.origin.isprintable()
+            and server.thinking in (None, True, False)
         )
     assert (
-        found.limit > 0
-        and (found.context is None or found.context > 0)
-        and json.dumps(found.model_info())
+        server.limit > 0
+        and (server.context is None or server.context > 0)
+        and json.dumps(server.model_info())
     )
 
 
@@ -179,19 +178,19 @@ def test_one_of_several_models_is_chosen_by_name(
         probe(url, "x")
     monkeypatch.setenv("BASE_URL", url)
     monkeypatch.setenv("MODEL", "c")
-    with pytest.raises(UserError, match="MODEL"), start.serving():
+    with pytest.raises(UserError, match="MODEL"), serving():
         pass
     monkeypatch.setenv("MODEL", "b")
-    with start.serving() as found:
-        assert found.model == "b"
+    with serving() as server:
+        assert server.model == "b"
 
 
 def test_the_key_is_sent_and_never_shown(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("API_KEY", "sk-secret\n")
     pages = serve(models("somebody", "m"))
     monkeypatch.setenv("BASE_URL", pages.url)
-    with start.serving() as found:
-        assert found.key == "sk-secret" and {key for _, key in pages.seen} == {"Bearer sk-secret"}
+    with serving() as server:
+        assert server.key == "sk-secret" and {key for _, key in pages.seen} == {"Bearer sk-secret"}
     assert "sk-secret" not in repr(Server("other", "u", "m", "w", key=Key("sk-secret")))
     with pytest.raises(UserError, match="API_KEY") as raised:
         probe(serve(models("somebody", "m"), status=401).url, "x", key=Key("sk-secret"))
@@ -210,7 +209,7 @@ def test_base_url_comes_first_and_a_dead_one_is_an_error(
     engine: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BASE_URL", engine.base_url)
-    with start.serving() as server:
+    with serving() as server:
         assert server.base_url == engine.base_url and server.why == "BASE_URL is set"
     plain = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Plain)
     threading.Thread(target=plain.serve_forever, args=(0.05,), daemon=True).start()
@@ -220,7 +219,7 @@ def test_base_url_comes_first_and_a_dead_one_is_an_error(
         monkeypatch.setenv("BASE_URL", address)
         with (
             pytest.raises(UserError, match=address if address in dead else "BASE_URL"),
-            start.serving(),
+            serving(),
         ):
             pass
     plain.shutdown()
@@ -231,11 +230,11 @@ def test_then_a_server_on_the_port_then_the_embedded_engine(
     engine: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PORT", engine.base_url.split(":")[2].split("/")[0])
-    with start.serving() as server:
+    with serving() as server:
         assert server.base_url == engine.base_url and "answers on port" in server.why
     monkeypatch.setenv("PORT", "9")
     monkeypatch.setattr(gpus, "count", lambda: 0)
-    with start.serving() as server:
+    with serving() as server:
         assert server.base_url not in (engine.base_url,) and server.card.engine == "embedded"
 
 
@@ -310,12 +309,12 @@ def test_an_engine_that_is_asked_for_must_be_there(
 ) -> None:
     monkeypatch.setenv("ENGINE", "embedded")
     monkeypatch.setattr(gpus, "count", lambda: 1)
-    with start.serving() as server:
+    with serving() as server:
         assert server.card.engine == "embedded" and server.base_url != engine.base_url
         assert server.why == "ENGINE=embedded is set"
     monkeypatch.setenv("ENGINE", "vllm")
     monkeypatch.setenv("PORT", engine.base_url.split(":")[2].split("/")[0])
-    with pytest.raises(UserError, match=r"ENGINE=vllm.*llama\.cpp"), start.serving():
+    with pytest.raises(UserError, match=r"ENGINE=vllm.*llama\.cpp"), serving():
         pass
 
 
@@ -329,7 +328,7 @@ def test_start_server_serves_in_the_foreground_and_stops_with_requests_in_flight
         )
         monkeypatch.setenv("PORT", "29875")
         with pytest.raises(UserError, match="29875"):
-            start.main([])
+            main([])
         body = json.dumps({"prompt": "1", "n_predict": 1900, "ignore_eos": True}).encode()
         head = (
             f"POST /completion HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
@@ -378,6 +377,6 @@ def test_ctrl_c_while_the_engine_starts_stops_it_and_does_not_hang(
     "path", ["", "/", "/v1", "/v1/", "/v1/chat/completions", "/v1/models", "/chat/completions"]
 )
 def test_paths_of_requests_are_removed_from_an_address(serve: Any, path: str) -> None:
-    server = serve(models("me", "m"))
-    found = probe(server.root + path, "asked")
-    assert found and found.base_url == server.url
+    fake = serve(models("me", "m"))
+    server = probe(fake.root + path, "asked")
+    assert server and server.base_url == fake.url

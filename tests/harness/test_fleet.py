@@ -39,9 +39,9 @@ def answers(results: Path) -> dict[str, str]:
     lines = (
         [json.loads(line) for line in journal.read_text().splitlines()] if journal.exists() else []
     )
-    found = {line["key"]: line["completion"]["answer"] for line in lines}
-    assert len(found) == len(lines) and not any(line["completion"]["error"] for line in lines)
-    return found
+    answers = {line["key"]: line["completion"]["answer"] for line in lines}
+    assert len(answers) == len(lines) and not any(line["completion"]["error"] for line in lines)
+    return answers
 
 
 def test_a_server_that_ends_is_unregistered_and_restarted(

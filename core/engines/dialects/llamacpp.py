@@ -46,13 +46,16 @@ BLOCK = 256  # tokens (llama.cpp rounds the context of a slot up to a multiple o
 # it
 CACHE_MIB = 256
 # tags of the servers that `serving` starts
-EXACT, FAST = "exact", "fast"
+EXACT = "exact"
+FAST = "fast"
 ASKED = "EXACT="  # before the value of EXACT
 # More slots may write more tokens/s, but each slot writes fewer (docs/benchmarks.md), and computes
 # shared prefixes again. A completion should take at most PATIENCE seconds, half of the default
 # TIMEOUT. Each number of slots is timed for STEPS tokens of each slot of the server. It is enough
 # if it writes ENOUGH of the most tokens/s.
-STEPS, ENOUGH, PATIENCE = 4, 0.9, 1800.0
+STEPS = 4
+ENOUGH = 0.9
+PATIENCE = 1800.0
 # The header of a GGUF file and the command line may set all of these. Unknown names are ignored.
 NEUTRAL: dict[str, Any] = {
     "samplers": ["top_k", "top_p", "min_p", "temperature"],

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from core import server as start
 from core.base import files
 from core.base.errors import UserError
 from core.base.prices import Prices
@@ -22,13 +21,14 @@ from core.engines.cards import NONE, Card
 from core.engines.dialects.llamacpp import embedded_name
 from core.engines.protocol import Key, Server, engines
 from core.rsa import RSA, RsaConstants
+from core.server import serving
 from harness import experiment_file
 from harness.problems import sets
 from harness.session import session
 from tests.fakes.engines import StandIn, models
 
 TEMPLATE = cards.FOLDER / "template.toml"
-FIELDS = {each.name for each in fields(Card)} - {"name"}
+FIELDS = {field.name for field in fields(Card)} - {"name"}
 
 
 @pytest.fixture(autouse=True)
@@ -49,22 +49,20 @@ def test_every_bundled_card_is_right_and_contains_no_key() -> None:
     assert {"openai", "qed-nano", "embedded"} < {*cards.names()}
     server = Server("vllm", "u", "m", "x", weights={"weights": "w"})
     for name in cards.names():
-        found = cards.named(name)
-        assert (
-            found.name == name and found.about and (found.engine or found.key_env or found.base_url)
-        )
-        assert found.engine in ("", *engines())
-        assert {found.problem_set, found.star_set, found.star_eval_set} <= {
+        card = cards.named(name)
+        assert card.name == name and card.about and (card.engine or card.key_env or card.base_url)
+        assert card.engine in ("", *engines())
+        assert {card.problem_set, card.star_set, card.star_eval_set} <= {
             "",
             "aime_2025",
             *sets.BUNDLED,
         }
-        json.dumps(found.shown())
+        json.dumps(card.shown())
         assert not re.search(
             r"sk-|AIza|gsk_", (cards.FOLDER / f"{name}.toml").read_text(encoding="utf-8")
         ), name
-        if found.engine:  # a model that we serve
-            assert replace(server, card=found).key_fields == server.key_fields
+        if card.engine:  # a model that we serve
+            assert replace(server, card=card).key_fields == server.key_fields
 
 
 def test_the_template_contains_every_field_with_a_right_value(tmp_path: Path) -> None:
@@ -137,15 +135,15 @@ def test_a_card_that_cannot_be_read_or_found_is_named(tmp_path: Path) -> None:
 
 
 def test_a_card_is_read_as_it_is_written(tmp_path: Path) -> None:
-    found = card(
+    mine = card(
         tmp_path,
         'base_url = "https://x.example/openai/deployments/d/?api-version=1"\n'
         'never = ["seed", "seed"]\n[price]\nread = 1\nwritten = 2.5\non = "2026-11-23"\n'
         '[send.provider]\norder = ["a"]\n',
     )
-    assert found.base_url == "https://x.example/openai/deployments/d?api-version=1"
-    assert found.key_fields["never"] == "seed" and found.send == {"provider": {"order": ["a"]}}
-    assert found.price == Prices(1, 1, 2.5, "2026-11-23"), (
+    assert mine.base_url == "https://x.example/openai/deployments/d?api-version=1"
+    assert mine.key_fields["never"] == "seed" and mine.send == {"provider": {"order": ["a"]}}
+    assert mine.price == Prices(1, 1, 2.5, "2026-11-23"), (
         "by default, cached tokens cost as much as others"
     )
 
@@ -314,7 +312,7 @@ def test_a_graders_model_may_be_a_card_with_a_key_of_its_own(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-theirs")
     monkeypatch.setenv("GRADER_KEY", "sk-graders")
     assert environment.grader()[0] == ""
-    for url, model, found in (
+    for url, model, expected in (
         ("", "openai", ("https://api.openai.com/v1", "gpt-5-mini", "sk-theirs", "openai")),
         (
             "http://127.0.0.1:9/v1",
@@ -326,7 +324,7 @@ def test_a_graders_model_may_be_a_card_with_a_key_of_its_own(
         monkeypatch.setenv("GRADER_URL", url)
         monkeypatch.setenv("GRADER_MODEL", model)
         address, name, key, its = environment.grader()
-        assert (address, name, key, its.name) == found
+        assert (address, name, key, its.name) == expected
     monkeypatch.setenv("GRADER_URL", "")
     for model in ("opnai", "qed-nano"):  # no card, and one without an address
         monkeypatch.setenv("GRADER_MODEL", model)
@@ -377,9 +375,11 @@ def test_the_scaffold_of_a_card_is_used_unless_the_command_line_names_one(
     monkeypatch.setenv("MODEL", str(tmp_path / "mine.toml"))
     for words, name in (([], "deepseek_math"), (["SCAFFOLD=nomos"], "nomos")):
         monkeypatch.setattr(sys, "argv", ["18_proofs.py", *words])
-        found = experiment_file.load("18_proofs")
-        prover: Any = found.planned
-        with session.command(prover.constants, found.namespace | {"__file__": "18_proofs.py"}) as (
+        experiment = experiment_file.load("18_proofs")
+        prover: Any = experiment.planned
+        with session.command(
+            prover.constants, experiment.namespace | {"__file__": "18_proofs.py"}
+        ) as (
             _,
             config,
         ):
@@ -406,10 +406,10 @@ def test_effort_replaces_the_card_s_effort_and_enters_the_key_only_if_set(
         {"max_tokens": 1}
     )
     monkeypatch.setenv("EFFORT", "low")
-    found = environment.card()
-    assert found.key_fields == plain.key_fields | {"effort": "low"}
-    assert found.body({"max_tokens": 1})["reasoning_effort"] == "low"
-    assert found == replace(plain, effort="low") and (found.shown() or {})["effort"] == "low"
+    changed = environment.card()
+    assert changed.key_fields == plain.key_fields | {"effort": "low"}
+    assert changed.body({"max_tokens": 1})["reasoning_effort"] == "low"
+    assert changed == replace(plain, effort="low") and (changed.shown() or {})["effort"] == "low"
 
 
 @pytest.mark.parametrize(("model", "url"), [("some/hub-model", ""), ("", "u"), ("big", "u")])
@@ -421,15 +421,15 @@ def test_effort_works_for_models_without_a_card(
     with closing(StandIn(models("vllm", model or "big"))) as server:
         monkeypatch.setenv("PORT", str(server.port))
         monkeypatch.setenv("BASE_URL", url and server.url)
-        with start.serving() as found:
+        with serving() as attached:
             assert (
-                found.card.body({"max_tokens": 1})["reasoning_effort"] == "low"
-                and not found.card.name
+                attached.card.body({"max_tokens": 1})["reasoning_effort"] == "low"
+                and not attached.card.name
             )
-        assert attach.look_again(found) == found
+        assert attach.look_again(attached) == attached
         monkeypatch.setenv("EFFORT", "")
-        with start.serving() as plain:
-            assert found.key_fields == plain.key_fields | {"effort": "low"}
+        with serving() as plain:
+            assert attached.key_fields == plain.key_fields | {"effort": "low"}
 
 
 def test_effort_is_refused_for_a_served_model_that_takes_none(
@@ -438,7 +438,7 @@ def test_effort_is_refused_for_a_served_model_that_takes_none(
     monkeypatch.setenv("EFFORT", "low")
     with closing(StandIn(models("vllm", "lm-provers/QED-Nano"))) as server:
         monkeypatch.setenv("BASE_URL", server.url)
-        with pytest.raises(UserError, match="EFFORT=low"), start.serving():
+        with pytest.raises(UserError, match="EFFORT=low"), serving():
             pass
 
 

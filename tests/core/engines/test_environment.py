@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from core import server as start
 from core.base.errors import UserError
 from core.engines import environment, gpus, process, protocol
 from core.engines.protocol import Dialect, Server
 from core.engines.wanted import Hosting
+from core.server import main, serving
 from tests.fakes.engines import models
 
 
@@ -206,11 +206,11 @@ def test_an_engine_that_runs_only_attach_to_is_recognised_and_never_started(
     monkeypatch.setenv("ENGINE", "lmdeploy")
     here = serve(models("lmdeploy", "big"))
     monkeypatch.setenv("PORT", str(here.port))
-    with start.serving() as found:
-        assert (found.kind, found.identity) == ("lmdeploy", "big")
+    with serving() as server:
+        assert (server.kind, server.identity) == ("lmdeploy", "big")
     monkeypatch.setenv("PORT", str(process.free_port()))
-    with pytest.raises(UserError, match="ENGINE=lmdeploy.*BASE_URL") as raised, start.serving():
+    with pytest.raises(UserError, match="ENGINE=lmdeploy.*BASE_URL") as raised, serving():
         pass
     with pytest.raises(UserError, match="ENGINE=lmdeploy.*BASE_URL"):
-        start.main([])
+        main([])
     assert "\n" not in str(raised.value)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from core import server as start
 from core.base.errors import UserError
 from core.engines import gpus, process
 from core.engines.dialect import OnGpu
@@ -22,6 +21,7 @@ from core.engines.shape import QED_NANO
 from core.engines.wanted import Hosting
 from core.engines.weights import Model
 from core.rsa import RSA
+from core.server import launched
 from harness.scaffolds.best_of import BEST_OF
 from harness.scaffolds.majority import MAJORITY
 from harness.scaffolds.refinement import REFINEMENT
@@ -39,15 +39,15 @@ def test_the_settings_of_a_4090_by_hand() -> None:
     """CUDA takes 512 MiB of 24,564 MiB, and 2.5 GiB and 4% stay free. 4,022,468,096 parameters in
     bf16. 36 layers with 8 heads of 128, keys and values of one byte in fp8."""
     free = 24564 * 2**20 - 2**29
-    kept = 2.5 * GIB + 0.04 * 24564 * 2**20
-    fraction = 1 - kept / free
+    reserved = 2.5 * GIB + 0.04 * 24564 * 2**20
+    fraction = 1 - reserved / free
     room = free * round(fraction, 3) - 2 * 4_022_468_096
-    found = chosen("4090")
-    assert (found.kv, found.fraction) == ("fp8", 0.853)
-    assert found.tokens == int(room // (2 * 36 * 8 * 128)) == pytest.approx(182_600, rel=0.01)
-    assert found.context == 2048 + 4 * 16384 + 512 == 68_096
-    assert found.running == int(found.tokens // (16384 / 3)) == 33
-    assert chosen("4090", kv="bf16").tokens == found.tokens // 2
+    size = chosen("4090")
+    assert (size.kv, size.fraction) == ("fp8", 0.853)
+    assert size.tokens == int(room // (2 * 36 * 8 * 128)) == pytest.approx(182_600, rel=0.01)
+    assert size.context == 2048 + 4 * 16384 + 512 == 68_096
+    assert size.running == int(size.tokens // (16384 / 3)) == 33
+    assert chosen("4090", kv="bf16").tokens == size.tokens // 2
     assert chosen("H100", kv="bf16").tokens == pytest.approx(481_000, rel=0.01)
 
 
@@ -66,8 +66,8 @@ def test_a_gpu_that_the_table_lacks_serves_by_its_memory(tmp_path: Path, monkeyp
     monkeypatch.setenv("PATH", stand_in(tmp_path, nvidia_smi="echo 'NVIDIA RTX A6000, 49140'"))
     gpu = gpus.here()
     assert gpu.memory == 49140 * 2**20
-    found = settings(QED_NANO, 262144, gpu, Need())
-    assert (found.kv, found.fraction) == ("bf16", 0.907) and found.tokens > chosen(
+    size = settings(QED_NANO, 262144, gpu, Need())
+    assert (size.kv, size.fraction) == ("bf16", 0.907) and size.tokens > chosen(
         "4090", kv="bf16"
     ).tokens
 
@@ -119,9 +119,9 @@ def test_a_key_is_on_no_command_line(engine: OnGpu, tmp_path: Path) -> None:
 
 
 def test_flags_of_both_engines_follow_the_settings(tmp_path: Path, monkeypatch: Any) -> None:
-    found = chosen("4090")
-    sglang = SGLANG.arguments(a_model(tmp_path), found, Hosting())
-    vllm = VLLM.arguments(a_model(tmp_path), found, Hosting())
+    size = chosen("4090")
+    sglang = SGLANG.arguments(a_model(tmp_path), size, Hosting())
+    vllm = VLLM.arguments(a_model(tmp_path), size, Hosting())
     for args, names in (
         (
             sglang,
@@ -140,7 +140,7 @@ def test_flags_of_both_engines_follow_the_settings(tmp_path: Path, monkeypatch: 
         assert not any("trust" in arg for arg in args)
     bf16 = SGLANG.arguments(a_model(tmp_path), chosen("3090"), Hosting())
     assert bf16[bf16.index("--kv-cache-dtype") + 1] == "auto"
-    fixed = SGLANG.arguments(a_model(tmp_path), found, Hosting(DETERMINISTIC=1))
+    fixed = SGLANG.arguments(a_model(tmp_path), size, Hosting(DETERMINISTIC=1))
     added = ["--enable-deterministic-inference", "--attention-backend", "triton"]
     assert [flag for flag in fixed if flag not in sglang] == added
 
@@ -152,8 +152,8 @@ def test_a_tiny_model_on_a_large_gpu_gets_no_more_tokens_than_sglang_can_list(
         QED_NANO, layers=2, hidden=64, heads=2, kv_heads=1, head_dim=32, intermediate=128, vocab=100
     )
     for shape, is_capped in ((tiny, True), (QED_NANO, False)):
-        found = settings(shape, 2048, gpus.named("h100"), Need(0, 300, 24))
-        args = SGLANG.arguments(a_model(tmp_path), found, Hosting())
+        size = settings(shape, 2048, gpus.named("h100"), Need(0, 300, 24))
+        args = SGLANG.arguments(a_model(tmp_path), size, Hosting())
         assert ("--max-total-tokens" in args) is is_capped
 
 
@@ -168,7 +168,7 @@ def test_no_more_is_in_flight_than_a_server_of_ours_decodes_together(
     monkeypatch.setattr(process, "running", lambda *_: nullcontext(running))
     monkeypatch.setattr(gpus, "here", lambda: gpus.named("4090"))
     for extra, limit in (((), 35), (("--max-num-seqs", "500"), 258)):
-        with start.launched(VLLM, Need(), extra=extra) as server:
+        with launched(VLLM, Need(), extra=extra) as server:
             assert server.limit == limit
 
 

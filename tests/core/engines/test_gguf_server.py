@@ -11,15 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from core import server as start
 from core.base.errors import UserError
-from core.engines import gguf_server, holding
-from core.engines import queries as client
+from core.engines import gguf_server, holding, queries
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.need import Need
 from core.engines.process import free_port
 from core.engines.protocol import Server
 from core.engines.queries import Loading
+from core.server import embedded, on_llamacpp
 from tests.conftest import ROOT, ended, python
 from tests.helpers.processes import eventually, is_alive
 
@@ -57,7 +56,7 @@ def file(tmp_path: Path) -> Path:
 def greedy(server: Server) -> str:
     body = {"prompt": "1 + 5 =", "n_predict": 10, "temperature": 0}
     return str(
-        json.loads(client.send(f"{server.root}/completion", server.key, body, seconds=600))[
+        json.loads(queries.send(f"{server.root}/completion", server.key, body, seconds=600))[
             "content"
         ]
     )
@@ -68,12 +67,12 @@ def test_it_answers_as_in_this_process_and_ends_with_the_block(
 ) -> None:
     monkeypatch.setenv("EXACT", "1")
     monkeypatch.setenv("API_KEY", "sk-secret-of-the-test")
-    with start.on_llamacpp(EMBEDDED_GGUF, Need(1, 100, 16)) as server:
+    with on_llamacpp(EMBEDDED_GGUF, Need(1, 100, 16)) as server:
         here, root = greedy(server), server.root
         assert server.failure() is None and server.exact
-    assert client.find(f"{root}/v1/models") is None
+    assert queries.find(f"{root}/v1/models") is None
     monkeypatch.setattr(gguf_server, "SMALL", 10**9)
-    with start.on_llamacpp(EMBEDDED_GGUF, Need(1, 100, 16)) as server:
+    with on_llamacpp(EMBEDDED_GGUF, Need(1, 100, 16)) as server:
         assert greedy(server) == here
 
 
@@ -81,7 +80,7 @@ def test_its_errors_are_those_of_llamacpp(tmp_path: Path, own_process: None) -> 
     (tmp_path / "cut.gguf").write_bytes(EMBEDDED_GGUF.read_bytes()[:-1])
     with (
         pytest.raises(UserError, match=r"cut\.gguf"),
-        start.on_llamacpp(tmp_path / "cut.gguf", Need(1, 100)),
+        on_llamacpp(tmp_path / "cut.gguf", Need(1, 100)),
     ):
         pass
 
@@ -92,18 +91,18 @@ def parent_of(pid: int) -> int:
 
 def pids_of_servers() -> list[int]:
     """Return the processes of gguf_server whose supervisor this process has started."""
-    found = []
+    servers = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # the process has ended
             pid = int(path.parent.name)
             is_server = b"core.engines.gguf_server" in path.read_bytes().split(b"\0")[2:3]
             if is_server and parent_of(parent_of(pid)) == os.getpid():
-                found.append(pid)
-    return found
+                servers.append(pid)
+    return servers
 
 
 def test_its_death_is_noticed(own_process: None) -> None:
-    with start.on_llamacpp(EMBEDDED_GGUF, Need(1, 100, 16)) as server:
+    with on_llamacpp(EMBEDDED_GGUF, Need(1, 100, 16)) as server:
         [pid] = pids_of_servers()
         os.kill(pid, signal.SIGKILL)
         assert eventually(server.failure) and "memory" in str(server.failure())
@@ -135,7 +134,7 @@ def test_a_stop_while_a_file_is_loaded_ends_it_at_once(
         )
         if command == "start_server":
             with pytest.raises(Loading):
-                client.find(f"http://127.0.0.1:{port}/v1/models")
+                queries.find(f"http://127.0.0.1:{port}/v1/models")
         began = time.monotonic()
         process.send_signal(sign)
     finally:
@@ -184,17 +183,17 @@ def test_a_port_is_held_until_its_server_answers_and_without_a_gap(
     def ready() -> None:
         states.append("ready")
         with suppress(Loading):
-            assert client.find(url) is not None, "the new server or the old answer"
+            assert queries.find(url) is not None, "the new server or the old answer"
         release()
-        assert client.find(url)
+        assert queries.find(url)
 
     with holding.held("127.0.0.1", port) as release:
         with pytest.raises(Loading) as raised:
-            client.find(url)
+            queries.find(url)
         assert raised.value.says_so
-        with start.embedded(port, ready=ready) as server:
+        with embedded(port, ready=ready) as server:
             assert states == ["ready"] and server.base_url == f"http://127.0.0.1:{port}/v1"
-    assert client.find(url) is None
+    assert queries.find(url) is None
 
 
 def test_a_port_in_use_can_not_be_held() -> None:

@@ -64,36 +64,40 @@ def ollama(digest: str, name: str = "default:latest") -> dict[str, Any]:
 OTHERS = {
     "ollama: another digest": (ollama("a" * 64), ollama("b" * 64)),
     "sglang: other weights": (sglang(), sglang("/models/two")),
-    "sglang: weights changed while it serves": (sglang(), sglang() | {"/model_info": {(
-        "model_path"
-    ): (
-        "/models/two"
-    )}}),
+    "sglang: weights changed while it serves": (
+        sglang(),
+        sglang() | {"/model_info": {"model_path": "/models/two"}},
+    ),
     "sglang: weights updated": (
-        sglang(), sglang() | {"/model_info": {"model_path": "/models/one", "weight_version": (
-            "step-200"
-        )}}
+        sglang(),
+        sglang() | {"/model_info": {"model_path": "/models/one", "weight_version": "step-200"}},
     ),
     "sglang: another type of KV cache": (sglang(), sglang(kv_cache_dtype="fp8_e5m2")),
-    "sglang: an adapter": (sglang(), sglang(lora_paths=[{"lora_name": "a", "lora_path": (
-        "/adapters/a"
-    )}])),
+    "sglang: an adapter": (
+        sglang(),
+        sglang(lora_paths=[{"lora_name": "a", "lora_path": "/adapters/a"}]),
+    ),
     "vllm: other weights": (vllm(), vllm("/models/two")),
     "vllm: another type of KV cache": (vllm(), vllm(cache="fp8")),
     "llama.cpp: other weights": (llama(), llama("/models/two.gguf")),
     "vllm after sglang": (sglang(), vllm()),
     "sglang that reports nothing after vllm": (
-        vllm(), {"/v1/models": {"data": [{"id": "default", "owned_by": "sglang"}]}}
+        vllm(),
+        {"/v1/models": {"data": [{"id": "default", "owned_by": "sglang"}]}},
     ),
-}  # fmt: skip
+}
 
 
 SAME = {
     "ollama elsewhere": (ollama("a" * 64), ollama("a" * 64)),
     "sglang on another port": (sglang(), sglang()),
-    "sglang with other limits": (sglang(max_running_requests=8), sglang(max_running_requests=99, random_seed=7)),
+    "sglang with other limits": (
+        sglang(max_running_requests=8),
+        sglang(max_running_requests=99, random_seed=7),
+    ),
     "sglang, its old pages": (
-        sglang(), {
+        sglang(),
+        {
             "/v1/models": sglang()["/v1/models"],
             "/get_server_info": sglang()["/server_info"],
             "/get_model_info": sglang()["/model_info"],
@@ -104,7 +108,7 @@ SAME = {
     "sglang, upgraded": (sglang(version="1.0"), sglang(version="2.0")),
     "vllm, upgraded": (vllm(version="1.0"), vllm(version="2.0")),
     "llama.cpp, upgraded": (llama(version="1.0"), llama(version="2.0")),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
@@ -207,7 +211,7 @@ def test_folders_are_known_by_weights_tokenizer_and_template(tmp_path: Path) -> 
 def test_a_restart_with_other_weights_under_the_same_name_reuses_no_completion(
     tmp_path: Path,
 ) -> None:
-    found = []
+    answers = []
     other = changed(EMBEDDED_GGUF, tmp_path / "two.gguf")
     for gguf in (EMBEDDED_GGUF, other, EMBEDDED_GGUF):
         size = llamacpp.Size(4, 2048, 1)
@@ -215,8 +219,8 @@ def test_a_restart_with_other_weights_under_the_same_name_reuses_no_completion(
         with in_process.serving(launch, environment.wanted()) as address:
             server = probe(address, "x")
             assert server is not None
-            found.append((server.origin, complete(server, tmp_path)))
-    (one, first), (two, second), (again, third) = found
+            answers.append((server.origin, complete(server, tmp_path)))
+    (one, first), (two, second), (again, third) = answers
     assert [reused(each) for each in (first, second, third)] == [
         [False] * 3,
         [False] * 3,
@@ -408,8 +412,8 @@ def tokens(template: str) -> dict[str, Any]:
     token."""
 
     def tokenize(body: dict[str, Any]) -> dict[str, Any]:
-        found = [ord(c) for c in template.format(body["messages"][0]["content"])]
-        return {"tokens": found, "count": len(found)}
+        tokens = [ord(c) for c in template.format(body["messages"][0]["content"])]
+        return {"tokens": tokens, "count": len(tokens)}
 
     def detokenize(body: dict[str, Any]) -> dict[str, Any]:
         text = "".join(map(chr, body["tokens"]))
@@ -445,11 +449,11 @@ def test_in_a_fleet_a_path_of_weights_is_no_name(
 ) -> None:
     (tmp_path / "0").write_text("http://node1:1")
     monkeypatch.setenv("MODEL", str(hugging_face(tmp_path / "model")))
-    found = environment.behind_gateway("http://10.0.0.1:1", tmp_path)
+    changed_environment = environment.behind_gateway("http://10.0.0.1:1", tmp_path)
     assert (
-        found["BASE_URL"] == "http://10.0.0.1:1/v1"
-        and "node1" in found["no_proxy"]
-        and "MODEL" not in found
+        changed_environment["BASE_URL"] == "http://10.0.0.1:1/v1"
+        and "node1" in changed_environment["no_proxy"]
+        and "MODEL" not in changed_environment
     )
     monkeypatch.setenv("MODEL", "lm-provers/QED-Nano")
     assert (
@@ -471,15 +475,16 @@ def test_a_gateway_reports_its_servers_and_their_summed_limit(
     one = serve(pages)
     for i, server in enumerate((one, serve(pages))):
         (tmp_path / str(i)).write_text(server.root)
-    alone, found = one.probed(), front.probed()
-    assert (found.key_fields, found.origin, found.base_url) == (
+    alone = one.probed()
+    gateway = front.probed()
+    assert (gateway.key_fields, gateway.origin, gateway.base_url) == (
         alone.key_fields,
         alone.origin,
         front.url,
     )
-    assert (found.limit, found.context) == (2 * alone.limit, alone.context)
-    assert found.why == "x (a gateway in front of 2 servers)"
-    assert found.thinking is True, "its servers report more than the gateway"
+    assert (gateway.limit, gateway.context) == (2 * alone.limit, alone.context)
+    assert gateway.why == "x (a gateway in front of 2 servers)"
+    assert gateway.thinking is True, "its servers report more than the gateway"
     assert probe(engine.base_url, "x") is not None, "another server, for example a grader"
     (tmp_path / "1").write_text(serve(sglang("/models/two")).root)
     with pytest.raises(UserError, match="/models/one.*/models/two"):

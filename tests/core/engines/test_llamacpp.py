@@ -12,10 +12,8 @@ import gguf
 import numpy as np
 import pytest
 
-from core import server as start
 from core.base.errors import UserError
-from core.engines import process
-from core.engines import queries as client
+from core.engines import process, queries
 from core.engines.attach import probe
 from core.engines.dialects import llamacpp
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
@@ -24,6 +22,7 @@ from core.engines.need import Need
 from core.engines.protocol import NO_KEY, NO_TEMPLATE, Server, digest_in
 from core.engines.weights import sha256
 from core.rsa import RSA
+from core.server import embedded, on_llamacpp, serving
 from harness.results.warnings import of_run
 from harness.run import solve_sync
 from tests.conftest import python, run
@@ -46,7 +45,7 @@ def test_it_answers_as_the_embedded_engine_does(
     file: Path, engine: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EXACT", "1")
-    with start.on_llamacpp(file, Need()) as server:
+    with on_llamacpp(file, Need()) as server:
         assert np.abs(logprobs(server, 1) - logprobs(engine, 1)).max() < 2e-3
         attached = probe(server.base_url, "x")
         assert server.thinking and attached is not None
@@ -92,15 +91,15 @@ def test_sampling_defaults_in_the_header_of_a_file_have_no_effect(
 ) -> None:
     monkeypatch.setenv("EXACT", "1")
     asked = [(seed, replace(SHORT, temperature=1.5)) for seed in range(4)]
-    with start.on_llamacpp(with_sampling_defaults(tmp_path / "defaults.gguf"), Need()) as server:
-        page = client.page_of(server, "props")["default_generation_settings"]["params"]
+    with on_llamacpp(with_sampling_defaults(tmp_path / "defaults.gguf"), Need()) as server:
+        page = queries.page_of(server, "props")["default_generation_settings"]["params"]
         assert page["repeat_penalty"] == pytest.approx(1.6), "they are in force for other clients"
-        found = ask(server, tmp_path / "file", asked)
+        of_file = ask(server, tmp_path / "file", asked)
     plain = ask(engine, tmp_path / "plain", asked)
-    assert [(one.thinking, one.answer) for one in found] == [
-        (one.thinking, one.answer) for one in plain
+    assert [(completion.thinking, completion.answer) for completion in of_file] == [
+        (completion.thinking, completion.answer) for completion in plain
     ]
-    assert len({one.thinking for one in plain}) > 1
+    assert len({completion.thinking for completion in plain}) > 1
 
 
 def test_model_is_a_gguf_file_for_a_run_and_for_a_server(
@@ -158,7 +157,7 @@ def logprobs(server: Server, in_flight: int) -> "np.ndarray[Any, Any]":
             "n_probs": 1,
             "ignore_eos": True,
         }
-        reply = json.loads(client.send(f"{server.root}/completion", body=body, seconds=600))
+        reply = json.loads(queries.send(f"{server.root}/completion", body=body, seconds=600))
         return [token["logprob"] for token in reply["completion_probabilities"]]
 
     with ThreadPoolExecutor(in_flight) as pool:
@@ -172,7 +171,7 @@ def test_exact_changes_a_files_server_and_its_keys_only_against_the_default(
     file: Path, monkeypatch: pytest.MonkeyPatch, value: str, exact: bool, fields: dict[str, str]
 ) -> None:
     monkeypatch.setenv("EXACT", value)
-    with start.on_llamacpp(file, SMALL) as server:
+    with on_llamacpp(file, SMALL) as server:
         attached = probe(server.base_url, "x")
         assert attached is not None and attached.key_fields == server.key_fields
         assert server.exact is attached.exact is exact and ("EXACT=1" in server.choice) is not exact
@@ -191,7 +190,7 @@ def test_the_embedded_model_is_exact_unless_exact_is_0(
     monkeypatch: pytest.MonkeyPatch, value: str, exact: bool, fields: dict[str, str]
 ) -> None:
     monkeypatch.setenv("EXACT", value)
-    with start.embedded() as server:
+    with embedded() as server:
         assert server.exact is exact
         assert server.key_fields == ({"kind": "llama.cpp"} | fields if fields else {})
 
@@ -202,13 +201,13 @@ def test_a_server_on_the_port_that_is_not_as_exact_as_asked_is_not_used(
     port = process.free_port()
     for name, value in {"MODEL": str(file), "PORT": str(port), "BASE_URL": ""}.items():
         monkeypatch.setenv(name, value)
-    with start.on_llamacpp(file, SMALL, port):
+    with on_llamacpp(file, SMALL, port):
         for value in ("auto", "0"):
             monkeypatch.setenv("EXACT", value)
-            with start.serving() as server:
+            with serving() as server:
                 assert server.exact is False
         monkeypatch.setenv("EXACT", "1")
-        with pytest.raises(UserError, match="EXACT=1"), start.serving():
+        with pytest.raises(UserError, match="EXACT=1"), serving():
             pass
 
 
@@ -217,7 +216,7 @@ def test_a_model_too_slow_for_many_slots_gets_one_for_each_core(
 ) -> None:
     """The longest completion has 116 tokens. A token takes over 10 microseconds."""
     monkeypatch.setattr(llamacpp, "PATIENCE", 116e-5)
-    with start.on_llamacpp(file, SMALL, process.free_port()) as server:
+    with on_llamacpp(file, SMALL, process.free_port()) as server:
         assert server.limit == llamacpp.physical_cores() + 2
         assert len(logprobs(server, 12)) == 12
 
@@ -238,7 +237,7 @@ def test_the_fewest_slots_that_write_enough_are_taken(
         clock[0] += body["n_predict"] * max(1, slots / most) / slots
 
     monkeypatch.setattr(llamacpp, "PATIENCE", patience)
-    monkeypatch.setattr(client, "send", send)
+    monkeypatch.setattr(queries, "send", send)
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
     assert (
         llamacpp.slots_in_time("", llamacpp.Size(16, 2048, 2), Need(3, 1584, 16), NO_KEY) == slots
@@ -252,18 +251,18 @@ def test_a_file_without_a_chat_template_is_said_to_be_without(
     plain.write_bytes(
         file.read_bytes().replace(b"tokenizer.chat_template", b"tokenizer.chat_templatx", 1)
     )
-    with start.on_llamacpp(file, SMALL) as server:
+    with on_llamacpp(file, SMALL) as server:
         assert server.templated and NO_TEMPLATE not in server.choice
-    with start.on_llamacpp(plain, SMALL) as server:
+    with on_llamacpp(plain, SMALL) as server:
         attached = probe(server.base_url, "x")
         assert attached is not None and server.templated is attached.templated is False
         assert NO_TEMPLATE in server.choice
         monkeypatch.setenv("BASE_URL", server.base_url)
-        found = solve_sync(RSA, [{"problem": "1+1?", "answer": 2}], N=1, K=1, T=0, MAX_TOKENS=20)
+        result = solve_sync(RSA, [{"problem": "1+1?", "answer": 2}], N=1, K=1, T=0, MAX_TOKENS=20)
     document = json.loads(next(results.glob("*.json")).read_text())
     assert document["engine"]["templated"] is False and any(
         "ChatML" in note for note in of_run(document, None)
-    ), found
+    ), result
 
 
 # Sizes
@@ -346,6 +345,6 @@ def test_a_model_that_cannot_be_served_is_named(tmp_path: Path) -> None:
     for each in named:
         with (
             pytest.raises(UserError, match=Path(each).name or "MODEL="),
-            start.on_llamacpp(llamacpp.gguf_file(each), Need(3, 300)),
+            on_llamacpp(llamacpp.gguf_file(each), Need(3, 300)),
         ):
             pass

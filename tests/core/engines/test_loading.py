@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 
-from core import server as start
 from core.base.errors import UserError
-from core.engines import attach, gpus, holding, waiting
-from core.engines import queries as client
+from core.engines import attach, gpus, holding, queries, waiting
 from core.engines.need import Need
 from core.engines.process import free_port
 from core.engines.queries import Loading
 from core.rsa import RSA
+from core.server import graders_server, grading_server, is_taken, serving
 from harness.run import solve_sync
 from tests.conftest import ended, python, run
 from tests.fakes.engines import StandIn, llama, models
@@ -81,7 +80,7 @@ class Slow(HttpFake):
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "POLL", 0.01)
-    monkeypatch.setattr(client, "SECONDS", 0.5)
+    monkeypatch.setattr(queries, "SECONDS", 0.5)
     monkeypatch.setattr(gpus, "count", lambda: 0)
 
 
@@ -90,7 +89,7 @@ def no_embedded(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
         raise AssertionError("the embedded model is not what a user with a server asked for")
 
-    monkeypatch.setattr(start, "embedded", refuse)
+    monkeypatch.setattr("core.server.embedded", refuse)
 
 
 @pytest.mark.parametrize("state", LOADING)
@@ -104,8 +103,8 @@ def test_a_run_waits_for_a_server_that_is_loading(
 ) -> None:
     with closing(Slow(LOADING[state])) as slow:
         monkeypatch.setenv(by, str(slow.port) if by == "PORT" else slow.url)
-        with start.serving() as found:
-            assert (found.model, found.kind) == ("big", "vllm")
+        with serving() as server:
+            assert (server.model, server.kind) == ("big", "vllm")
     err = capsys.readouterr().err
     assert err.count("waiting") == 1 and str(slow.port) in err and "30 minutes" in err
 
@@ -113,8 +112,8 @@ def test_a_run_waits_for_a_server_that_is_loading(
 def test_a_grader_that_is_loading_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(Slow(LOADING["llama.cpp"])) as slow:
         monkeypatch.setenv("GRADER_URL", slow.url)
-        found = start.graders_server()
-        assert found is not None and found.model == "big"
+        server = graders_server()
+        assert server is not None and server.model == "big"
 
 
 @pytest.mark.parametrize("at", ["GRADER_URL", "BASE_URL"])
@@ -123,10 +122,10 @@ def test_a_grader_is_any_model_of_a_server(at: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("GRADER_KEY", "sk-of-the-grader")
     with closing(StandIn(models("vllm", "big", "small"))) as here:
         monkeypatch.setenv(at, here.url)
-        with start.grading_server("small", Need()) as found:
-            assert (found.model, found.base_url) == ("small", here.url)
-            assert found.key == ("sk-of-the-grader" if at == "GRADER_URL" else "sk-of-the-run")
-        with pytest.raises(UserError, match="big, small"), start.grading_server("none", Need()):
+        with grading_server("small", Need()) as server:
+            assert (server.model, server.base_url) == ("small", here.url)
+            assert server.key == ("sk-of-the-grader" if at == "GRADER_URL" else "sk-of-the-run")
+        with pytest.raises(UserError, match="big, small"), grading_server("none", Need()):
             pass
 
 
@@ -143,8 +142,8 @@ def test_llamacpp_that_lists_its_model_early_is_waited_for(monkeypatch: pytest.M
 
     with closing(Early(answer(503, WORDS), 3, llama("/models/big.gguf"))) as early:
         monkeypatch.setenv("PORT", str(early.port))
-        with start.serving() as found:
-            assert found.key_fields == {"kind": "llama.cpp", "weights": "/models/big.gguf"}
+        with serving() as server:
+            assert server.key_fields == {"kind": "llama.cpp", "weights": "/models/big.gguf"}
 
 
 @pytest.mark.parametrize(
@@ -160,7 +159,7 @@ def test_an_address_without_a_list_of_models_is_shown_with_its_answer(
 ) -> None:
     with closing(Slow(listed, 9)) as elsewhere:
         monkeypatch.setenv("BASE_URL", elsewhere.url)
-        with pytest.raises(UserError, match=f"{words}.*MODEL=NAME"), start.serving():
+        with pytest.raises(UserError, match=f"{words}.*MODEL=NAME"), serving():
             pass
 
 
@@ -171,7 +170,7 @@ def test_a_server_that_never_gets_ready_is_an_error(
     monkeypatch.setattr(waiting, "LOADING_SECONDS", 0.2)
     with closing(Slow(LOADING["llama.cpp"], 10**9)) as slow:
         monkeypatch.setenv(by, str(slow.port) if by == "PORT" else slow.url)
-        with pytest.raises(UserError, match=str(slow.port)), start.serving():
+        with pytest.raises(UserError, match=str(slow.port)), serving():
             pass
 
 
@@ -182,7 +181,7 @@ def test_a_server_that_ends_while_it_loads_is_an_error(
     slow = Slow(LOADING["llama.cpp"], 10**9)
     monkeypatch.setenv("PORT", str(slow.port))
     threading.Timer(0.3, slow.close).start()
-    with pytest.raises(UserError, match=str(slow.port)), start.serving():
+    with pytest.raises(UserError, match=str(slow.port)), serving():
         pass
 
 
@@ -223,7 +222,7 @@ def test_another_program_on_the_port_is_an_error_and_never_the_embedded_model(
         monkeypatch.setenv("PORT", str(other.port))
         with (
             pytest.raises(UserError, match=f"PORT.*BASE_URL=http://127.0.0.1:{other.port}"),
-            start.serving(),
+            serving(),
         ):
             pass
 
@@ -233,7 +232,7 @@ def test_another_protocol_on_the_port_is_an_error(
 ) -> None:
     with talking(b"SSH-2.0-OpenSSH_9.6\r\n") as port:
         monkeypatch.setenv("PORT", str(port))
-        with pytest.raises(UserError, match="PORT"), start.serving():
+        with pytest.raises(UserError, match="PORT"), serving():
             pass
 
 
@@ -243,8 +242,8 @@ def test_the_embedded_engine_that_is_asked_for_ignores_the_port(
     monkeypatch.setenv("ENGINE", "embedded")
     with closing(Slow(LOADING["llama.cpp"], 10**9)) as slow:
         monkeypatch.setenv("PORT", str(slow.port))
-        with start.serving() as found:
-            assert found.card.engine == "embedded"
+        with serving() as server:
+            assert server.card.engine == "embedded"
 
 
 def test_a_full_queue_of_connections_on_this_machine_is_a_loading_server() -> None:
@@ -257,17 +256,17 @@ def test_a_full_queue_of_connections_on_this_machine_is_a_loading_server() -> No
             each.setblocking(False)
             each.connect_ex(listener.getsockname())
         with pytest.raises(Loading):
-            client.find(f"http://127.0.0.1:{listener.getsockname()[1]}/v1/models")
+            queries.find(f"http://127.0.0.1:{listener.getsockname()[1]}/v1/models")
         for each in clients:
             each.close()
 
 
 def test_a_run_in_progress_takes_a_loading_server_for_an_absent_one() -> None:
     with closing(Slow(LOADING["llama.cpp"], 0)) as slow:
-        found = attach.probe(slow.url, "x")
-        assert found is not None
+        server = attach.probe(slow.url, "x")
+        assert server is not None
         slow.times = 1
-        assert attach.look_again(found) is None and attach.look_again(found) == found
+        assert attach.look_again(server) is None and attach.look_again(server) == server
 
 
 def test_a_server_that_start_server_starts_is_waited_for_before_it_listens(
@@ -278,10 +277,10 @@ def test_a_server_that_start_server_starts_is_waited_for_before_it_listens(
     monkeypatch.setenv("PORT", str(port))
     late: list[Slow] = []
     with holding.claimed("127.0.0.1", port):
-        assert start.is_taken()
+        assert is_taken()
         threading.Timer(0.3, lambda: late.append(Slow(LOADING["llama.cpp"], 1, port=port))).start()
-        with start.serving() as found:
-            assert found.model == "big"
+        with serving() as server:
+            assert server.model == "big"
     late[0].close()
     assert str(port) in capsys.readouterr().err and not holding.is_claimed("127.0.0.1", port)
 
@@ -330,7 +329,7 @@ def test_an_error_behind_a_proxy_names_the_proxy_without_its_password(
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://me:pass-word@127.0.0.1:9")
     monkeypatch.setenv("BASE_URL", "http://192.0.2.2:8000")
-    with pytest.raises(UserError, match="http://127.0.0.1:9") as raised, start.serving():
+    with pytest.raises(UserError, match="http://127.0.0.1:9") as raised, serving():
         pass
     assert "pass-word" not in str(raised.value)
 

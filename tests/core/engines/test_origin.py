@@ -96,8 +96,8 @@ def test_redirects_within_a_server_are_followed(here: Place, location: str) -> N
         "/v1/models": redirect(307, location.format(port=here.port)),
         "/v2/models": answer(200, MODELS),
     }
-    found = probe(here.root, "x", key=KEY)
-    assert found is not None and found.model == "m"
+    server = probe(here.root, "x", key=KEY)
+    assert server is not None and server.model == "m"
 
 
 def test_redirects_of_optional_pages_to_another_server_are_ignored(
@@ -106,8 +106,8 @@ def test_redirects_of_optional_pages_to_another_server_are_ignored(
     here.pages |= {
         path: redirect(302, f"{there.root}/manual") for path in ("/props", "/version", "/workers")
     }
-    found = probe(here.root, "x", key=KEY)
-    assert found is not None and found.kind == "other" and there.asked == []
+    server = probe(here.root, "x", key=KEY)
+    assert server is not None and server.kind == "other" and there.asked == []
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

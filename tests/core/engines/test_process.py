@@ -14,7 +14,7 @@ from core.engines import process
 from tests.conftest import ROOT, environment
 from tests.helpers.processes import eventually, is_alive
 
-# A leader with a child, like SGLang and its scheduler. It writes both process ids to a file.
+# A leader with a child, like SGLang and its scheduler. It writes both_pids process ids to a file.
 PAIR = """
 import os, subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
@@ -36,9 +36,9 @@ def test_all_of_a_server_ends_with_the_block_that_started_it(tmp_path: Path, pro
     with process.running(
         "X", [sys.executable, "-c", program, str(tmp_path / "pids")], 1, tmp_path / "log"
     ):
-        both = pids(tmp_path / "pids")
-        assert all(map(is_alive, both))
-    assert eventually(lambda: not any(map(is_alive, both)))
+        both_pids = pids(tmp_path / "pids")
+        assert all(map(is_alive, both_pids))
+    assert eventually(lambda: not any(map(is_alive, both_pids)))
 
 
 def test_a_killed_run_leaves_no_server_behind(tmp_path: Path) -> None:
@@ -49,10 +49,10 @@ with process.running("X", [sys.executable, "-c", {PAIR!r}, {str(tmp_path / "pids
     time.sleep(600)
 """
     run = subprocess.Popen([sys.executable, "-c", holder], cwd=ROOT, env=environment())
-    both = pids(tmp_path / "pids")
+    both_pids = pids(tmp_path / "pids")
     run.send_signal(signal.SIGKILL)
     run.wait()
-    assert eventually(lambda: not any(map(is_alive, both)))
+    assert eventually(lambda: not any(map(is_alive, both_pids)))
 
 
 def test_a_death_is_noticed_at_once_and_reported_with_the_log(tmp_path: Path, capsys: Any) -> None:

@@ -15,19 +15,21 @@ from typing import Any
 
 import pytest
 
-from core import server as start
 from core.base import files
 from core.base.errors import UserError
 from core.engines import weights
 from core.engines.cards import Wheel
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.dialects.vllm import DIALECT as VLLM
+from core.server import serving
 from tests.conftest import ROOT
 from tests.fakes.engines import StandIn, models
 from tests.fakes.http import HttpFake, Request, answer
 from tests.helpers.problems import Hub
 
-OLD, NEW = "a" * 40, "b" * 40  # commits
+# commits
+OLD = "a" * 40
+NEW = "b" * 40
 REPO = weights.REPO
 DENSE = {
     "num_hidden_layers": 2,
@@ -45,13 +47,14 @@ def commits(*names: str, **config: int) -> dict[str, dict[str, bytes]]:
     def content(name: str, commit: str) -> bytes:
         if name == "one.Q8_0.gguf":
             return EMBEDDED_GGUF.read_bytes()
-        return (
-            json.dumps(DENSE | config).encode()
-            if name == "config.json"
-            else f"{name} of {commit}".encode()
-        )
+        if name == "config.json":
+            return json.dumps(DENSE | config).encode()
+        return f"{name} of {commit}".encode()
 
-    return {commit: {name: content(name, commit) for name in names} for commit in (OLD, NEW)}
+    files = {}
+    for commit in (OLD, NEW):
+        files[commit] = {name: content(name, commit) for name in names}
+    return files
 
 
 @pytest.fixture(scope="module")
@@ -217,10 +220,10 @@ def test_a_server_on_the_port_with_other_weights_than_revision_is_refused(
         monkeypatch.setenv("PORT", str(server.port))
         for revision in ("", OLD):
             monkeypatch.setenv("REVISION", revision)
-            with start.serving() as found:
-                assert found.revision == OLD
+            with serving() as attached:
+                assert attached.revision == OLD
         monkeypatch.setenv("REVISION", NEW)
-        with pytest.raises(UserError, match=f"REVISION={NEW}.*{OLD}"), start.serving():
+        with pytest.raises(UserError, match=f"REVISION={NEW}.*{OLD}"), serving():
             pass
 
 
@@ -327,14 +330,16 @@ CONTENT = b"GGUF of a test"
 @pytest.fixture
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wheel]:
     archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as made:
-        made.writestr("stand_in/small.gguf", CONTENT)
-        made.writestr(
+    with zipfile.ZipFile(archive, "w") as wheel_file:
+        wheel_file.writestr("stand_in/small.gguf", CONTENT)
+        wheel_file.writestr(
             "stand_in-1.0.dist-info/METADATA",
             "Metadata-Version: 2.1\nName: stand-in\nVersion: 1.0\n",
         )
-        made.writestr("stand_in-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
-        made.writestr("stand_in-1.0.dist-info/RECORD", "")
+        wheel_file.writestr(
+            "stand_in-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n"
+        )
+        wheel_file.writestr("stand_in-1.0.dist-info/RECORD", "")
     index = Index(archive.getvalue())
     for name in [
         name for name in os.environ if name.startswith("PIP_") or name.lower().endswith("_proxy")
