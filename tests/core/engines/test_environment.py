@@ -32,6 +32,18 @@ def test_settings_are_read_at_each_use(monkeypatch: pytest.MonkeyPatch) -> None:
     environment.check()
 
 
+def test_the_settings_of_a_start_are_read_once_and_show_no_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("API_KEY", "sk-secret")
+    monkeypatch.setenv("BASE_URL", "http://127.0.0.1:1/v1")
+    wanted = environment.wanted()
+    monkeypatch.setenv("BASE_URL", "http://127.0.0.1:2/v1")
+    assert wanted.base_url == wanted.remote.url == "http://127.0.0.1:1/v1"
+    assert wanted.remote.key == "sk-secret" and "sk-secret" not in repr(wanted)
+    assert environment.base_url() == "http://127.0.0.1:2/v1"
+
+
 @pytest.mark.parametrize(
     ("settings", "commit", "has_effect"),
     [

@@ -4,7 +4,6 @@ reused ones."""
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from core.client import retry
 from core.client.journal import Archive, Journal, content_key
 from core.engines import environment, identity, in_process
 from core.engines.attach import probe
-from core.engines.cards import Card
 from core.engines.dialects import llamacpp
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.in_process import Launch
@@ -24,14 +22,12 @@ from core.types import Completion, Sampling
 from harness.report import compare, data
 from harness.results import warnings
 from tests.conftest import run
-from tests.fakes.engines import Said, llama, sglang, vllm
+from tests.fakes.engines import llama, sglang, vllm
 from tests.fakes.http import reset
 from tests.helpers.asking import ask
 from tests.helpers.runs import load
 
 pytestmark = pytest.mark.usefixtures("hurried")
-THINKS = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n<think>\n"
-ANSWERS = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
 
 
 @pytest.fixture
@@ -382,113 +378,3 @@ def test_if_journals_disagree_the_runs_own_counts_else_the_last(tmp_path: Path) 
             assert (got := archive.get(content_key(1))) and got.answer == expected
     with Journal(tmp_path / "b.jsonl") as journal:
         assert (got := journal.get(content_key(1))) and got.answer == "2"
-
-
-# Thinking
-
-
-def cut(prompt: str, cap: int, seed: int) -> Said:
-    """Reply with a right answer and text that is cut off."""
-    return "Adding up gives \\boxed{42}. Let me also", "", "length"
-
-
-OTHER = {"/v1/models": {"data": [{"id": "QED-Nano-Thinking-qwen3-r1", "owned_by": "me"}]}}
-
-
-@pytest.mark.parametrize(("form", "thinks"), [("", False), ("tags", True), ("none", False)])
-def test_the_card_of_an_unknown_server_decides_and_no_name(
-    serve: Any, tmp_path: Path, form: str, thinks: bool
-) -> None:
-    server = replace(serve(OTHER, cut).probed(), card=Card("mine", thinking=form))
-    (completion,) = complete(server, tmp_path, (1,))
-    assert completion.truncated and (not completion.answer, bool(completion.thinking)) == (
-        thinks,
-        thinks,
-    )
-
-
-def tokens(template: str) -> dict[str, Any]:
-    """Return SGLang's and vLLM's pages that render a chat and decode tokens; each character is a
-    token."""
-
-    def tokenize(body: dict[str, Any]) -> dict[str, Any]:
-        tokens = [ord(c) for c in template.format(body["messages"][0]["content"])]
-        return {"tokens": tokens, "count": len(tokens)}
-
-    def detokenize(body: dict[str, Any]) -> dict[str, Any]:
-        text = "".join(map(chr, body["tokens"]))
-        return {"text": text, "prompt": text}
-
-    return {"/tokenize": tokenize, "/detokenize": detokenize}
-
-
-@pytest.mark.parametrize("kind", [sglang, vllm, llama])
-@pytest.mark.parametrize(
-    ("template", "opens"), [(THINKS, True), (ANSWERS, False)], ids=["open", "not"]
-)
-def test_what_the_server_renders_itself_comes_first(
-    serve: Any, tmp_path: Path, kind: Any, template: str, opens: bool
-) -> None:
-    pages = kind() | tokens(template)
-    pages["/apply-template"] = lambda body: {
-        "prompt": template.format(body["messages"][0]["content"])
-    }
-    here = serve(pages, cut)
-    assert here.probed().thinking is opens
-    (completion,) = complete(here.probed(), tmp_path, (1,))
-    assert (bool(completion.thinking), bool(completion.answer)) == (opens, not opens) and len(
-        here.asked
-    ) == 1
-
-
-# Names that look like paths
-
-
-def test_in_a_fleet_a_path_of_weights_is_no_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "0").write_text("http://node1:1")
-    monkeypatch.setenv("MODEL", str(hugging_face(tmp_path / "model")))
-    changed_environment = environment.behind_gateway("http://10.0.0.1:1", tmp_path)
-    assert (
-        changed_environment["BASE_URL"] == "http://10.0.0.1:1/v1"
-        and "node1" in changed_environment["no_proxy"]
-        and "MODEL" not in changed_environment
-    )
-    monkeypatch.setenv("MODEL", "lm-provers/QED-Nano")
-    assert (
-        environment.behind_gateway("http://10.0.0.1:1", tmp_path)["MODEL"] == "lm-provers/QED-Nano"
-    )
-
-
-# Gateways
-
-
-def test_a_gateway_reports_its_servers_and_their_summed_limit(
-    serve: Any, engine: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    front = serve({})
-    monkeypatch.setenv("BASE_URL", front.url)
-    monkeypatch.setenv("FLEET", str(tmp_path))
-
-    pages = sglang() | tokens(THINKS)
-    one = serve(pages)
-    for i, server in enumerate((one, serve(pages))):
-        (tmp_path / str(i)).write_text(server.root)
-    alone = one.probed()
-    gateway = front.probed()
-    assert (gateway.key_fields, gateway.origin, gateway.base_url) == (
-        alone.key_fields,
-        alone.origin,
-        front.url,
-    )
-    assert (gateway.limit, gateway.context) == (2 * alone.limit, alone.context)
-    assert gateway.why == "x (a gateway in front of 2 servers)"
-    assert gateway.thinking is True, "its servers report more than the gateway"
-    assert probe(engine.base_url, "x") is not None, "another server, for example a grader"
-    (tmp_path / "1").write_text(serve(sglang("/models/two")).root)
-    with pytest.raises(UserError, match="/models/one.*/models/two"):
-        front.probed()
-    assert {path for path, _ in front.seen} <= {"/v1/models"}, (
-        "the gateway is asked for no list of servers"
-    )
