@@ -67,29 +67,6 @@ def serving(need: Need | None = None) -> Iterator[Server]:
 # Attach to a server
 
 
-@contextmanager
-def grading_server(named: str, need: Need) -> Iterator[Server]:
-    """Yield the server that grades outside of runs: the one that GRADER=`named` selects
-    (environment.choosing), else graders_server, else a run's server."""
-    with environment.choosing(named):
-        server = graders_server() if environment.has_own_grader(named) else None
-        if server:
-            yield server
-            return
-        with serving(need) as server:
-            yield server
-
-
-def graders_server() -> Server | None:
-    """Return the server at GRADER_URL or in GRADER_MODEL's card, or None if both are unset. Raises
-    UserError."""
-    grader = environment.grader()
-    if not grader.url:
-        return None
-    why = "GRADER_URL or GRADER_MODEL is set"
-    return _server_at(grader, why, "GRADER_URL and GRADER_MODEL")
-
-
 def at_base_url() -> Server:
     """Return the server at BASE_URL or at the address in MODEL's card. Raises UserError if no
     server answers there."""
@@ -117,6 +94,32 @@ def _server_at(remote: Remote, why: str, names: str) -> Server:
         f"no server answers at {url} ({queries.why_not(url)}{through}). Start that server, check "
         f"the network, or correct or unset {names}"
     )
+
+
+# The grader's server
+
+
+@contextmanager
+def grading_server(named: str, need: Need) -> Iterator[Server]:
+    """Yield the server that grades outside of runs: the one that GRADER=`named` selects
+    (environment.choosing), else graders_server, else a run's server."""
+    with environment.choosing(named):
+        server = graders_server() if environment.has_own_grader(named) else None
+        if server:
+            yield server
+            return
+        with serving(need) as server:
+            yield server
+
+
+def graders_server() -> Server | None:
+    """Return the server at GRADER_URL or in GRADER_MODEL's card, or None if both are unset. Raises
+    UserError."""
+    grader = environment.grader()
+    if not grader.url:
+        return None
+    why = "GRADER_URL or GRADER_MODEL is set"
+    return _server_at(grader, why, "GRADER_URL and GRADER_MODEL")
 
 
 # Start a server
@@ -176,7 +179,7 @@ def _is_for_llamacpp(wanted: Wanted) -> bool:
 
 def _not_servable(wanted: Wanted, why: str) -> UserError:
     model = wanted.model
-    if wanted.is_gguf:
+    if wanted.is_gguf():
         return UserError(
             f"there is no file {model}. Check the path, or unset MODEL for the embedded model"
         )

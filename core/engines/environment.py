@@ -220,7 +220,7 @@ def behind_gateway(root: str, folder: Path) -> dict[str, str]:
     if earlier_hosts := os.environ.get("no_proxy"):
         direct.insert(0, earlier_hosts)
     changed = dict(os.environ)
-    if wanted().is_weights:
+    if wanted().is_weights():
         del changed["MODEL"]
     changed["BASE_URL"] = f"{root}/v1"
     changed["FLEET"] = str(folder)

@@ -63,25 +63,18 @@ def serving(launch: Launch, wanted: Wanted, ready: Ready = nothing) -> Iterator[
 
 def server_of(launch: Launch, wanted: Wanted) -> Any:
     """Start a server in this process, and return it (xllamacpp.Server). It stops when its last
-    reference is dropped. Requests must carry API_KEY, if it is set. Raises UserError if the server
-    does not start. If it is exact, equal seeds give equal completions in any batch with the
-    embedded model, and mostly with quantised files, at a third of the speed. Otherwise llama.cpp
-    uses flash attention, a KV cache in f16, and the GPU (Metal, or as built) for as many layers as
-    fit. EXACT may replace `launch.exact`, unless the server embeds. Only then a tag says so and
-    enters journal keys, so the keys of default runs do not change. If it embeds, /v1/embeddings
-    answers with the mean over a text's tokens, in a single slot. With several slots, llama.cpp
-    would silently return wrong means (measured: off by 0.16), because it cuts a batch into equal
-    pieces."""
-    size = launch.size
-    assert size.slots == 1 or not launch.embeds
+    reference is dropped. Requests must carry API_KEY, if it is set. EXACT may replace
+    `launch.exact`, unless the server embeds. Only then a tag says so and enters journal keys, so
+    the keys of default runs do not change. Raises UserError if the server does not start."""
     is_exact = launch.exact if launch.embeds else wanted.hosting.exact(launch.exact)
     tags = {release(), EXACT if is_exact else FAST}  # xllamacpp itself reports "b0-unknown"
     if is_exact != launch.exact:
         tags.add(f"{ASKED}{is_exact:d}")
-    key = wanted.api_key
     environment.let_openmp_sleep()
     import xllamacpp
 
+    size = launch.size
+    key = wanted.api_key
     params = xllamacpp.CommonParams()
     params.model.path = str(launch.gguf)
     params.model_alias = {launch.name}
@@ -95,7 +88,10 @@ def server_of(launch: Launch, wanted: Wanted) -> Any:
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = size.threads
     params.cache_ram_mib = size.cache
     params.verbosity = 0
-    if launch.embeds:
+    if launch.embeds:  # /v1/embeddings answers with the mean over a text's tokens
+        # With several slots, llama.cpp would silently return wrong means (measured: off by 0.16),
+        # because it cuts a batch into equal pieces.
+        assert size.slots == 1
         params.embedding = True
         params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
         params.n_batch = params.n_ubatch = size.context  # a text must fit into one batch
@@ -112,8 +108,10 @@ def server_of(launch: Launch, wanted: Wanted) -> Any:
 
 
 def _set_exact(params: Any, is_exact: bool) -> None:
-    """Set the parameters (xllamacpp.CommonParams) that decide whether replies depend on the
-    batch."""
+    """Set the parameters (xllamacpp.CommonParams) that decide whether replies depend on the batch.
+    If `is_exact`, equal seeds give equal completions in any batch with the embedded model, and
+    mostly with quantised files, at a third of the speed. Otherwise llama.cpp uses flash attention,
+    a KV cache in f16, and the GPU (Metal, or as built) for as many layers as fit."""
     import xllamacpp
 
     attention = xllamacpp.llama_flash_attn_type

@@ -118,11 +118,10 @@ class Wanted:
     def served_model(self) -> str:
         """The name that MODEL gives to a server's model, or "" if MODEL is unset or the path of
         weights to serve."""
-        return "" if self.is_weights and not self.base_url else self.model
+        return "" if self.is_weights() and not self.base_url else self.model
 
-    @property
     def is_weights(self) -> bool:
-        """Whether MODEL is the path of weights."""
+        """Return whether MODEL is the path of weights."""
         return bool(self.model) and Path(self.model).exists()
 
     @property
@@ -162,11 +161,10 @@ class Wanted:
         if chosen:
             return chosen
         is_file = Path(self.model).is_file() or hub_model(self.model)
-        return LLAMACPP if self.is_gguf and is_file else ""
+        return LLAMACPP if self.is_gguf() and is_file else ""
 
-    @property
     def is_gguf(self) -> bool:
-        """Whether MODEL has the name of a GGUF file, which may not exist."""
+        """Return whether MODEL has the name of a GGUF file, which may not exist."""
         return self.model.endswith(".gguf")
 
     def _check_engine(self, named: str, chosen: str) -> None:
@@ -183,7 +181,7 @@ class Wanted:
                 f"ENGINE={named}, but MODEL={self.value('MODEL')} is a card for {card.engine}. "
                 "Unset one of them"
             )
-        if chosen == EMBEDDED and (self.is_gguf or (self.model and not card.name)):
+        if chosen == EMBEDDED and (self.is_gguf() or (self.model and not card.name)):
             raise UserError(
                 f"the embedded engine serves only its own model, not {self.model}. Unset ENGINE, "
                 f"and set MODEL={self.model} alone, or unset MODEL"

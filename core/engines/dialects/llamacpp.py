@@ -208,9 +208,8 @@ def size(
     slots: int = EMBEDDED_SLOTS,
 ) -> Size:
     """Return a server's size for `need`, `memory` bytes and `cores` physical cores, with at most
-    `slots` slots. `exact` is explained in
-    core/engines/in_process.py. Raises UserError if one request may not
-    fit."""
+    `slots` slots. `exact` is explained in core/engines/in_process.py. Raises UserError if one
+    request may not fit."""
     token_bytes = model.shape.kv_bytes()
     if exact:
         token_bytes *= 2  # in float32
