@@ -13,22 +13,44 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 cd "$root"
-gpus() { case $1 in embedded | llamacpp) ;; *) echo "--gres=gpu:${TP:-1}" ;; esac; }  # precedes the user's options
 
-[ $# -gt 0 ] || fail "name an experiment: bash scripts/slurm/submit.sh 02_rsa_basic [NAME=value …]"
-compgen -G "experiments/$1*.py" >/dev/null || fail "no experiment '$1'. 'bash scripts/run.sh' lists them"
-[ -n "${API_KEY:-}" ] || fail "API_KEY is not set, but the servers are open to the network. Set it: export API_KEY=\$(openssl rand -hex 24)"
+# gpus ENGINE: prints the option for a server's GPUs, which precedes the user's options.
+gpus() {
+  case $1 in
+    embedded | llamacpp) ;;
+    *) echo "--gres=gpu:${TP:-1}" ;;
+  esac
+}
+
+[ $# -gt 0 ] ||
+  fail "name an experiment: bash scripts/slurm/submit.sh 02_rsa_basic [NAME=value …]"
+compgen -G "experiments/$1*.py" >/dev/null ||
+  fail "no experiment '$1'. 'bash scripts/run.sh' lists them"
+[ -n "${API_KEY:-}" ] ||
+  fail "API_KEY is not set, but the servers are open to the network. Set it: export" \
+    "API_KEY=\$(openssl rand -hex 24)"
 servers=${SERVERS:-2}
-[[ $servers =~ ^[1-9][0-9]?$ && $servers -le 64 ]] || fail "SERVERS=$servers is out of range. Give a number from 1 to 64"
-[[ ${TP:-1} =~ ^[1-9][0-9]?$ ]] || fail "TP=$TP is no number of GPUs. Give a number from 1 to 16"
-command -v sbatch >/dev/null || fail "there is no sbatch here. Run this on a login node of a Slurm cluster"
+[[ $servers =~ ^[1-9][0-9]?$ && $servers -le 64 ]] ||
+  fail "SERVERS=$servers is out of range. Give a number from 1 to 64"
+[[ ${TP:-1} =~ ^[1-9][0-9]?$ ]] ||
+  fail "TP=$TP is no number of GPUs. Give a number from 1 to 16"
+command -v sbatch >/dev/null ||
+  fail "there is no sbatch here. Run this on a login node of a Slurm cluster"
 
 # The words before GRADER= belong to the run. An experiment with a constant GRADER grades by itself.
-run=("$1") name=$(basename "$(compgen -G "experiments/$1*.py" | head -n 1)" .py) results=
+matches=(experiments/"$1"*.py)
+file=${matches[0]}
+name=$(basename "$file" .py)
+grades_itself=
+if grep -q '^GRADER = ' "$file"; then grades_itself=yes; fi
+run=("$1")
+results=
 shift
-while [ $# -gt 0 ] && { [[ $1 != GRADER=* ]] || grep -q '^GRADER = ' "experiments/$name.py"; }; do
-  case $1 in OUT=*) results=${1#OUT=} ;; esac
-  run+=("$1"); shift
+while [ $# -gt 0 ]; do
+  if [[ $1 == GRADER=* ]] && [ -z "$grades_itself" ]; then break; fi
+  if [[ $1 == OUT=* ]]; then results=${1#OUT=}; fi
+  run+=("$1")
+  shift
 done
 graders=${GRADER_SERVERS:-}
 [[ -z $graders || ($graders =~ ^[1-9][0-9]?$ && $graders -le 64) ]] ||
@@ -39,7 +61,11 @@ engine=$(PYTHONPATH=$root .venv/bin/python -m core.engines.environment) || exit 
 if [ $# -gt 0 ]; then
   need=$(PYTHONPATH=$root .venv/bin/python -m core.engines.environment "${1#GRADER=}") || exit 2
   case $need in
-    http*) [ -z "$graders" ] || fail "GRADER_SERVERS=$graders has no effect, because $1 is served at $need. Unset GRADER_SERVERS"; graders=0 ;;
+    http*)
+      [ -z "$graders" ] ||
+        fail "GRADER_SERVERS=$graders has no effect, because $1 is served at $need. Unset" \
+          "GRADER_SERVERS"
+      graders=0 ;;
     embedded | llamacpp) graders=${graders:-0} ;;  # the grading serves it in its own process
     *) graders=${graders:-$servers} ;;
   esac
@@ -53,27 +79,40 @@ read -ra servers_options <<<"$SERVERS_OPTIONS"
 read -ra experiment_options <<<"${EXPERIMENT_OPTIONS:-}"
 common=(--parsable --chdir="$root" --export=ALL)  # ALL: keys travel in the environment, not on a command line
 
-array=$(sbatch "${common[@]}" --array="0-$((servers - 1))" --output="$RESULTS_DIR/fleet/slurm-%A_%a.log" \
-  "${servers_options[@]}" scripts/slurm/servers.sbatch)
+array=$(sbatch "${common[@]}" --array="0-$((servers - 1))" \
+  --output="$RESULTS_DIR/fleet/slurm-%A_%a.log" "${servers_options[@]}" \
+  scripts/slurm/servers.sbatch)
 array=${array%%;*}  # a federation prints id;cluster
-job=$(sbatch "${common[@]}" --dependency="after:$array" --output="$RESULTS_DIR/fleet/slurm-%j.log" \
-  "${experiment_options[@]}" scripts/slurm/experiment.sbatch "$array" "$servers" bash scripts/run.sh "${run[@]}") || {
-  scancel "$array"; fail "the experiment could not be submitted (see above). Its servers are cancelled"; }
-job=${job%%;*} jobs="$job $array"
-echo "servers: job array $array. $name: job $job, which starts after the servers. Logs: $RESULTS_DIR/fleet/slurm-*.log"
+job=$(sbatch "${common[@]}" --dependency="after:$array" \
+  --output="$RESULTS_DIR/fleet/slurm-%j.log" "${experiment_options[@]}" \
+  scripts/slurm/experiment.sbatch "$array" "$servers" bash scripts/run.sh "${run[@]}") || {
+  scancel "$array"
+  fail "the experiment could not be submitted (see above). Its servers are cancelled"
+}
+job=${job%%;*}
+jobs="$job $array"
+echo "servers: job array $array. $name: job $job, which starts after the servers. Logs:" \
+  "$RESULTS_DIR/fleet/slurm-*.log"
 
 if [ $# -gt 0 ]; then
-  words=("$@") changes=()
+  words=("$@")
+  changes=()
   if [ "$graders" -gt 0 ]; then  # MODEL names the model for its servers and their gateway
     words=("${@:2}")
     changes=(-u BASE_URL -u GRADER_URL -u GRADER_MODEL ENGINE="$need" MODEL="${1#GRADER=}")
     changes+=(SERVERS_OPTIONS="$(gpus "$need") $graders_options")
   fi
-  grading=$(env "${changes[@]}" sbatch "${common[@]}" --dependency="afterok:$job" --kill-on-invalid-dep=yes \
-    --job-name=qed-rsa-grading --output="$RESULTS_DIR/fleet/slurm-%j.log" "${experiment_options[@]}" \
-    scripts/slurm/experiment.sbatch own "$graders" bash scripts/grade.sh "${results:-$name}" "${words[@]}") || {
-    scancel "$job"; scancel "$array"; fail "the grading could not be submitted (see above). The run is cancelled"; }
-  jobs="${grading%%;*} $jobs"
-  echo "grading: job ${grading%%;*}, which starts if $name succeeds, on ${graders/#0/no} servers of its own"
+  grading=$(env "${changes[@]}" sbatch "${common[@]}" \
+    --dependency="afterok:$job" --kill-on-invalid-dep=yes --job-name=qed-rsa-grading \
+    --output="$RESULTS_DIR/fleet/slurm-%j.log" "${experiment_options[@]}" \
+    scripts/slurm/experiment.sbatch own "$graders" \
+    bash scripts/grade.sh "${results:-$name}" "${words[@]}") || {
+    scancel "$job"
+    scancel "$array"
+    fail "the grading could not be submitted (see above). The run is cancelled"
+  }
+  grading=${grading%%;*}
+  jobs="$grading $jobs"
+  echo "grading: job $grading, which starts if $name succeeds, on ${graders/#0/no} servers of its own"
 fi
 echo "to stop: scancel $jobs"
