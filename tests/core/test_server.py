@@ -57,7 +57,8 @@ def test_sglangs_limit_follows_from_its_cache(serve: Any) -> None:
 def test_sglang_shows_whether_it_honours_seeds_and_whether_its_template_closes_thinking(
     serve: Any,
 ) -> None:
-    pages, plain = models("sglang", "m", max_model_len=40960), {"tokens": [1, 3]}
+    pages = models("sglang", "m", max_model_len=40960)
+    plain = {"tokens": [1, 3]}
     fixed = pages | {"/tokenize": plain, "/server_info": {"enable_deterministic_inference": True}}
     assert serve(fixed).probed().seeds is True and not serve(fixed).probed().closes
     closed = {"enable_thinking": False}
@@ -71,12 +72,9 @@ def test_sglang_shows_whether_it_honours_seeds_and_whether_its_template_closes_t
 
 def cache_line(engine: int, **labels: object) -> str:
     """Return vLLM 0.32's line on its cache among its metrics, shortened."""
-    about = {"block_size": 128, "cache_dtype": "auto", "engine": engine} | labels
-    return (
-        "vllm:cache_config_info{"
-        + ",".join(f'{name}="{value}"' for name, value in about.items())
-        + "} 1.0\n"
-    )
+    labels = {"block_size": 128, "cache_dtype": "auto", "engine": engine} | labels
+    text = ",".join(f'{name}="{value}"' for name, value in labels.items())
+    return f"vllm:cache_config_info{{{text}}} 1.0\n"
 
 
 HEAD = (

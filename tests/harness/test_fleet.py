@@ -25,10 +25,8 @@ from tests.helpers.slurm import KEY, SUBMIT, ended, slurm, submit
 
 pytest.importorskip("sglang_router", reason="the gateway is not installed: bash setup.sh fleet")
 __all__ = ["slurm"]  # a fixture
-EXPERIMENT, SMALL = (
-    "02_rsa_basic",
-    ("LIMIT=1", "N=8", "K=2", "T=1", "MAX_TOKENS=120", "CONCURRENCY=12"),
-)
+EXPERIMENT = "02_rsa_basic"
+SMALL = ("LIMIT=1", "N=8", "K=2", "T=1", "MAX_TOKENS=120", "CONCURRENCY=12")
 GENERATIONS = 8 * 2
 
 
@@ -47,7 +45,8 @@ def answers(results: Path) -> dict[str, str]:
 def test_a_server_that_ends_is_unregistered_and_restarted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Server
 ) -> None:
-    file, seen = tmp_path / "fleet" / "0", []
+    file = tmp_path / "fleet" / "0"
+    seen = []
 
     @contextmanager
     def asked_for(*_: object, port: int) -> Iterator[Server]:
@@ -74,17 +73,11 @@ def test_refused_requests_are_passed_on_and_do_not_close_a_server(
 ) -> None:
     """The gateway's circuit breaker would close it after ten of them, and its retries would send
     each five times."""
-    port, metrics = process.free_port(), process.free_port()
+    port = process.free_port()
+    metrics = process.free_port()
     root = f"http://127.0.0.1:{port}"
-    args = [
-        sys.executable,
-        "-m",
-        "harness.fleet",
-        "gateway",
-        "127.0.0.1",
-        str(port),
-        str(metrics),
-    ]
+    command = [sys.executable, "-m", "harness.fleet", "gateway"]
+    args = [*command, "127.0.0.1", str(port), str(metrics)]
     (tmp_path / "0").write_text(engine.base_url.removesuffix("/v1"))
     # reading the certificates takes longer than a request
     web = httpx2.Client(verify=False, timeout=60)
@@ -133,7 +126,8 @@ def test_on_slurm_a_job_that_runs_out_of_time_continues_with_new_servers(
         lambda: (results / f"{EXPERIMENT}.json").exists() and ended(slurm, "1001", "1002", "1003")
     )
     jobs = [json.loads(line) for line in (state / "jobs.jsonl").read_text().splitlines()]
-    servers, experiment = "servers.sbatch", "experiment.sbatch"
+    servers = "servers.sbatch"
+    experiment = "experiment.sbatch"
     assert [Path(job["script"]).name for job in jobs] == [servers, experiment, servers]
     assert jobs[0]["options"]["array"] == jobs[2]["options"]["array"] == "0-1"
     assert jobs[1]["options"]["dependency"] == "after:1001" and "requeue" in jobs[1]["options"]
@@ -179,7 +173,8 @@ def test_on_slurm_a_killed_server_loses_and_changes_nothing_and_a_cancelled_run_
     dead = dict.fromkeys(("http_proxy", "HTTP_PROXY", "all_proxy"), "http://127.0.0.1:9")
     assert submit(slurm | dead, EXPERIMENT, *SMALL, "T=50").returncode == 0
     assert eventually(lambda: len(answers(results)) >= 4)
-    fleet, state = results / "fleet" / "slurm-1001", Path(slurm["SLURM_STAND_IN"])
+    fleet = results / "fleet" / "slurm-1001"
+    state = Path(slurm["SLURM_STAND_IN"])
     assert httpx2.get(f"{(fleet / '0').read_text()}/props", timeout=60).status_code == 401, (
         "without the key"
     )

@@ -36,8 +36,8 @@ class Row:
     fields: dict[str, Any]  # the other fields of such a request
 
 
-def listed(**about: Any) -> dict[str, Any]:
-    return {"/v1/models": {"data": [{"id": "default", **about}]}}
+def listed(**fields: Any) -> dict[str, Any]:
+    return {"/v1/models": {"data": [{"id": "default", **fields}]}}
 
 
 def assistant(content: str) -> dict[str, str]:
@@ -97,10 +97,10 @@ def test_an_engine_is_recognised_and_asked_by_its_row(row: Row, serve: Any) -> N
     here = serve(row.pages)
     server = here.probed()
     paths = list(dict.fromkeys(path for path, _ in here.seen))
-    own = [path for path in paths if path in row.asked.split()]
-    assert " ".join(own) == row.asked
+    expected = [path for path in paths if path in row.asked.split()]
+    assert " ".join(expected) == row.asked
     if server.dialect.names:
-        assert paths == own, "an engine that names itself gets no requests for pages of others"
+        assert paths == expected, "an engine that names itself gets no requests for pages of others"
     assert (server.kind, server.seeds, server.key_fields) == (row.kind, row.seeds, row.key_fields)
     assert not server.cannot_continue
     fields = {"messages": [*QUESTION, row.last], **row.fields}

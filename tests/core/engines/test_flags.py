@@ -178,13 +178,15 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_gpus_used_together_hold_a_larger_model(tmp_path: Path) -> None:
-    shape, gpu = a_model(tmp_path).shape, gpus.named("4090")
-    one, two = (settings(shape, 10**6, gpu, Need(), "bf16", gpus=count) for count in (1, 2))
-    assert two.tokens > 2 * one.tokens and two.gpus == 2  # the weights are split too
+    shape = a_model(tmp_path).shape
+    gpu = gpus.named("4090")
+    on_one = settings(shape, 10**6, gpu, Need(), "bf16", gpus=1)
+    on_two = settings(shape, 10**6, gpu, Need(), "bf16", gpus=2)
+    assert on_two.tokens > 2 * on_one.tokens and on_two.gpus == 2  # the weights are split too
     for engine, flag in ((SGLANG, "--tp-size"), (VLLM, "--tensor-parallel-size")):
-        args = engine.arguments(a_model(tmp_path), two, Hosting())
+        args = engine.arguments(a_model(tmp_path), on_two, Hosting())
         assert args[args.index(flag) + 1] == "2"
-        assert flag not in engine.arguments(a_model(tmp_path), one, Hosting())
+        assert flag not in engine.arguments(a_model(tmp_path), on_one, Hosting())
 
 
 def test_a_users_own_model_is_served_under_a_name_that_identifies_its_weights(

@@ -68,12 +68,13 @@ def test_it_answers_as_in_this_process_and_ends_with_the_block(
     monkeypatch.setenv("EXACT", "1")
     monkeypatch.setenv("API_KEY", "sk-secret-of-the-test")
     with on_llamacpp(EMBEDDED_GGUF, Need(1, 100, 16)) as server:
-        here, root = greedy(server), server.root
+        reply = greedy(server)
+        root = server.root
         assert server.failure() is None and server.exact
     assert queries.find(f"{root}/v1/models") is None
     monkeypatch.setattr(gguf_server, "SMALL", 10**9)
     with on_llamacpp(EMBEDDED_GGUF, Need(1, 100, 16)) as server:
-        assert greedy(server) == here
+        assert greedy(server) == reply
 
 
 def test_its_errors_are_those_of_llamacpp(tmp_path: Path, own_process: None) -> None:
@@ -114,18 +115,17 @@ def test_a_stop_while_a_file_is_loaded_ends_it_at_once(
     command: str, sign: signal.Signals, file: Path, tmp_path: Path, results: Path
 ) -> None:
     (tmp_path / "xllamacpp.py").write_text(STUCK)
-    started, port = tmp_path / "started", str(free_port())
+    started = tmp_path / "started"
+    port = str(free_port())
     changes = {
         "PYTHONPATH": f"{ROOT}:{tmp_path}",
         "STARTED": str(started),
         "MODEL": str(file),
         "PORT": port,
     }
-    args = (
-        ["experiments/01_baseline.py", "PROBLEMS=sums"]
-        if command == "a run"
-        else ["-m", "core.server"]
-    )
+    args = ["-m", "core.server"]
+    if command == "a run":
+        args = ["experiments/01_baseline.py", "PROBLEMS=sums"]
     process = python(*args, "MAX_TOKENS=100", **changes)
     try:
         assert process.stderr is not None
@@ -178,7 +178,8 @@ def test_a_port_is_held_until_its_server_answers_and_without_a_gap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     port = free_port()
-    url, states = f"http://127.0.0.1:{port}/v1/models", []
+    url = f"http://127.0.0.1:{port}/v1/models"
+    states = []
 
     def ready() -> None:
         states.append("ready")

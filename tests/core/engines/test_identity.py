@@ -115,14 +115,16 @@ SAME = {
 def test_keys_contain_the_weights_and_the_engine_but_no_address_limit_or_version(
     serve: Any, first: dict[str, Any], second: dict[str, Any], is_same: bool
 ) -> None:
-    one, two = serve(first).probed(), serve(second).probed()
-    assert ((one.identity, one.key_fields) == (two.identity, two.key_fields)) is is_same
+    servers = [serve(pages).probed() for pages in (first, second)]
+    keys = [(server.identity, server.key_fields) for server in servers]
+    assert (keys[0] == keys[1]) is is_same
 
 
 def test_only_completions_of_equal_weights_are_reused_and_an_upgrade_is_recorded(
     serve: Any, tmp_path: Path
 ) -> None:
-    before, after = serve(sglang(version="1.0")), serve(sglang("/models/two", version="1.0"))
+    before = serve(sglang(version="1.0"))
+    after = serve(sglang("/models/two", version="1.0"))
     mine = complete(before.probed(), tmp_path)
     assert reused(complete(after.probed(), tmp_path)) == [False] * 3 and len(after.asked) == 3
     new = serve(sglang(version="2.0")).probed()
@@ -136,10 +138,12 @@ def test_only_completions_of_equal_weights_are_reused_and_an_upgrade_is_recorded
 def test_a_server_that_reports_nothing_is_known_by_kind_name_and_address(
     serve: Any, tmp_path: Path
 ) -> None:
-    one, two = serve(UNKNOWN).probed(), serve(UNKNOWN).probed()
-    assert one.origin == f"other, default, at {one.base_url}" and one.key_fields == {}
-    (completion,) = complete(one, tmp_path, (1,))
-    assert completion.origin == one.origin and reused(complete(two, tmp_path, (1,))) == [False]
+    first = serve(UNKNOWN).probed()
+    second = serve(UNKNOWN).probed()
+    assert first.origin == f"other, default, at {first.base_url}" and first.key_fields == {}
+    (completion,) = complete(first, tmp_path, (1,))
+    assert completion.origin == first.origin
+    assert reused(complete(second, tmp_path, (1,))) == [False]
 
 
 # Weights on this machine
@@ -157,14 +161,15 @@ def fingerprint(path: Path | str, name: str = "m", is_here: bool = True) -> dict
 
 
 def test_weights_on_this_machine_are_known_by_their_content(tmp_path: Path) -> None:
-    one, copy = tmp_path / "one.gguf", tmp_path / "copy.gguf"
-    one.write_bytes(EMBEDDED_GGUF.read_bytes())
-    copy.write_bytes(one.read_bytes())
-    other = changed(one, tmp_path / "other.gguf")
-    assert fingerprint(one) == fingerprint(copy) != fingerprint(other)
-    before = fingerprint(one)
-    changed(copy, one)
-    assert fingerprint(one) == fingerprint(other) != before, "overwritten"
+    file = tmp_path / "one.gguf"
+    copy = tmp_path / "copy.gguf"
+    file.write_bytes(EMBEDDED_GGUF.read_bytes())
+    copy.write_bytes(file.read_bytes())
+    other = changed(file, tmp_path / "other.gguf")
+    assert fingerprint(file) == fingerprint(copy) != fingerprint(other)
+    before = fingerprint(file)
+    changed(copy, file)
+    assert fingerprint(file) == fingerprint(other) != before, "overwritten"
     assert fingerprint(copy, is_here=False) == {"weights": str(copy)}, (
         "a path on another machine is not our file"
     )
@@ -177,9 +182,8 @@ def test_weights_on_this_machine_are_known_by_their_content(tmp_path: Path) -> N
     ):
         assert fingerprint(no_model) == {"weights": str(no_model)}
     sha = hashlib.sha256(copy.read_bytes()).hexdigest()[:12]
-    assert fingerprint(copy, f"m@{sha}") == {} and fingerprint(other, f"m@{sha}") == fingerprint(
-        other
-    ), "a wrong name"
+    assert fingerprint(copy, f"m@{sha}") == {}
+    assert fingerprint(other, f"m@{sha}") == fingerprint(other), "a wrong name"
     assert fingerprint(copy, f"m@{sha}", is_here=False) == {}
 
 
@@ -192,16 +196,18 @@ def hugging_face(folder: Path, weights: bytes = b"w" * 3_000_000, template: str 
 
 
 def test_folders_are_known_by_weights_tokenizer_and_template(tmp_path: Path) -> None:
-    one = fingerprint(hugging_face(tmp_path / "one"))
-    assert fingerprint(hugging_face(tmp_path / "copy")) == one and len(one["weights"]) == 16
+    expected = fingerprint(hugging_face(tmp_path / "one"))
+    assert fingerprint(hugging_face(tmp_path / "copy")) == expected
+    assert len(expected["weights"]) == 16
     (tmp_path / "copy" / "README.md").write_text("a note")
-    assert fingerprint(tmp_path / "copy") == one
-    for place in (0, 999_999, 1_500_000 // 4096 * 4096, 2_999_999):
+    assert fingerprint(tmp_path / "copy") == expected
+    for start in (0, 999_999, 1_500_000 // 4096 * 4096, 2_999_999):
+        end = min(start + 20_000, 3_000_000)
         spoiled = bytearray(b"w" * 3_000_000)
-        spoiled[place : place + 20_000] = bytes(len(spoiled[place : place + 20_000]))
-        assert fingerprint(hugging_face(tmp_path / "other", bytes(spoiled))) != one
-    assert fingerprint(hugging_face(tmp_path / "other", b"w" * 3_000_001)) != one
-    assert fingerprint(hugging_face(tmp_path / "other", template="u")) != one
+        spoiled[start:end] = bytes(end - start)
+        assert fingerprint(hugging_face(tmp_path / "other", bytes(spoiled))) != expected
+    assert fingerprint(hugging_face(tmp_path / "other", b"w" * 3_000_001)) != expected
+    assert fingerprint(hugging_face(tmp_path / "other", template="u")) != expected
 
 
 def test_a_restart_with_other_weights_under_the_same_name_reuses_no_completion(
@@ -216,20 +222,18 @@ def test_a_restart_with_other_weights_under_the_same_name_reuses_no_completion(
             server = probe(address, "x")
             assert server is not None
             answers.append((server.origin, complete(server, tmp_path)))
-    (one, first), (two, second), (again, third) = answers
-    assert [reused(each) for each in (first, second, third)] == [
-        [False] * 3,
-        [False] * 3,
-        [True] * 3,
-    ]
-    assert first == third != second and one == again != two
+    (origin, first), (other_origin, second), (third_origin, third) = answers
+    assert reused(first) == reused(second) == [False] * 3
+    assert reused(third) == [True] * 3
+    assert first == third != second and origin == third_origin != other_origin
 
 
 def test_results_count_reused_completions_by_origin_and_warn(
     serve: Any, results: Path, problems: str
 ) -> None:
     constants = ("N=4", "MAX_TOKENS=100", problems)
-    old, new = serve(sglang(version="0.5.22")), serve(sglang(version="0.5.23"))
+    old = serve(sglang(version="0.5.22"))
+    new = serve(sglang(version="0.5.23"))
     assert run("01_baseline", "LIMIT=1", *constants, BASE_URL=old.url)[0] == 0
     assert load(results, "01_baseline")["metrics"]["reused"] == {}
     status, out, err = run("01_baseline", *constants, BASE_URL=new.url)
@@ -237,7 +241,7 @@ def test_results_count_reused_completions_by_origin_and_warn(
     before = "sglang 0.5.22, default, weights /models/one"
     assert status == 0 and document["metrics"]["reused"] == {before: 4} and len(new.asked) == 4, err
     assert document["engine"]["origin"] == before.replace("22", "23")
-    note = next(each for each in document["warnings"] if before in each)
+    note = next(warning for warning in document["warnings"] if before in warning)
     assert note.endswith(f"4 by {before}") and f"note: {note}" in out
 
     assert run("02_rsa_basic", "T=1", *constants, BASE_URL=serve(sglang("/models/two")).url)[0] == 0

@@ -100,8 +100,8 @@ def test_a_graders_model_may_be_a_card_with_a_key_of_its_own(
     ):
         monkeypatch.setenv("GRADER_URL", url)
         monkeypatch.setenv("GRADER_MODEL", model)
-        address, name, key, its = environment.grader()
-        assert (address, name, key, its.name) == expected
+        address, name, key, card = environment.grader()
+        assert (address, name, key, card.name) == expected
     monkeypatch.setenv("GRADER_URL", "")
     for model in ("opnai", "qed-nano"):  # no card, and one without an address
         monkeypatch.setenv("GRADER_MODEL", model)

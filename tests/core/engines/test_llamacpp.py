@@ -222,19 +222,19 @@ def test_a_model_too_slow_for_many_slots_gets_one_for_each_core(
 
 
 @pytest.mark.parametrize(
-    ("most", "patience", "slots"),
+    ("batch", "patience", "slots"),
     [(1, 1e9, 2), (8, 1e9, 8), (16, 1e9, 16), (16, 500, 5), (1, 5, 2)],
 )
 def test_the_fewest_slots_that_write_enough_are_taken(
-    monkeypatch: pytest.MonkeyPatch, most: int, patience: float, slots: int
+    monkeypatch: pytest.MonkeyPatch, batch: int, patience: float, slots: int
 ) -> None:
-    """A step of the server takes a second for `most` slots. The longest completion has 1,600
+    """A step of the server takes a second for `batch` slots. The longest completion has 1,600
     tokens."""
     clock = [0.0]
 
     def send(url: str, key: str, body: dict[str, int], seconds: float) -> None:
         slots = 16 * llamacpp.STEPS // body["n_predict"]  # in this wave
-        clock[0] += body["n_predict"] * max(1, slots / most) / slots
+        clock[0] += body["n_predict"] * max(1, slots / batch) / slots
 
     monkeypatch.setattr(llamacpp, "PATIENCE", patience)
     monkeypatch.setattr(queries, "send", send)
@@ -342,9 +342,9 @@ def test_a_model_that_cannot_be_served_is_named(tmp_path: Path) -> None:
     header(tmp_path / "hollow.gguf")
     named = ["", str(tmp_path), str(tmp_path / "none.gguf"), *map(str, tmp_path.glob("*.gguf"))]
     assert len(named) == 12
-    for each in named:
+    for model in named:
         with (
-            pytest.raises(UserError, match=Path(each).name or "MODEL="),
-            on_llamacpp(llamacpp.gguf_file(each), Need(3, 300)),
+            pytest.raises(UserError, match=Path(model).name or "MODEL="),
+            on_llamacpp(llamacpp.gguf_file(model), Need(3, 300)),
         ):
             pass

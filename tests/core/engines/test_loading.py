@@ -65,7 +65,8 @@ class Slow(HttpFake):
     def __init__(
         self, loading: Answer, times: int = 2, pages: dict[str, Any] | None = None, port: int = 0
     ) -> None:
-        self.loading, self.times = loading, times
+        self.loading = loading
+        self.times = times
         self.pages = pages or {"/v1/models": READY}
         super().__init__(port)
 
@@ -252,13 +253,13 @@ def test_a_full_queue_of_connections_on_this_machine_is_a_loading_server() -> No
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
         clients = [socket.socket() for _ in range(4)]
-        for each in clients:
-            each.setblocking(False)
-            each.connect_ex(listener.getsockname())
+        for client in clients:
+            client.setblocking(False)
+            client.connect_ex(listener.getsockname())
         with pytest.raises(Loading):
             queries.find(f"http://127.0.0.1:{listener.getsockname()[1]}/v1/models")
-        for each in clients:
-            each.close()
+        for client in clients:
+            client.close()
 
 
 def test_a_run_in_progress_takes_a_loading_server_for_an_absent_one() -> None:

@@ -52,12 +52,13 @@ def place() -> Iterator[Place]:
 
 
 # another port, another origin
-here, there = pytest.fixture(name="here")(place), pytest.fixture(name="there")(place)
+here = pytest.fixture(name="here")(place)
+there = pytest.fixture(name="there")(place)
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize(
-    "place",
+    "prefix",
     [
         "http://127.0.0.1",
         "http://localhost",
@@ -67,9 +68,9 @@ here, there = pytest.fixture(name="here")(place), pytest.fixture(name="there")(p
     ],
 )
 def test_the_list_of_models_is_asked_of_no_other_server(
-    here: Place, there: Place, status: int, place: str
+    here: Place, there: Place, status: int, prefix: str
 ) -> None:
-    here.pages["/v1/models"] = redirect(status, f"{place}:{there.port}/v1/models")
+    here.pages["/v1/models"] = redirect(status, f"{prefix}:{there.port}/v1/models")
     with pytest.raises(Elsewhere) as raised:
         probe(here.root, "x", key=KEY)
     assert there.asked == [] and here.asked[0][2]["authorization"] == f"Bearer {KEY}"

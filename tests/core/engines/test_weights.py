@@ -250,10 +250,8 @@ def test_weights_go_to_the_volume_that_outlives_the_machine(
 ) -> None:
     monkeypatch.setattr(files, "HOME", tmp_path / "clone")
     monkeypatch.setattr(files, "VOLUME", tmp_path / "volume")
-    here, shared = (
-        tmp_path / "clone" / "weights" / "QED-Nano",
-        tmp_path / "volume" / "models" / "qed-nano",
-    )
+    here = tmp_path / "clone" / "weights" / "QED-Nano"
+    shared = tmp_path / "volume" / "models" / "qed-nano"
     assert weights.folder() == here, "there is no volume"
     files.VOLUME.mkdir()
     assert weights.folder() == shared
