@@ -32,12 +32,9 @@ Candidate 2:
 {second}
 
 Exactly one of <the two|these two proofs> is to be kept. <Compare them step by step and decide \
-which is more likely to \
-be correct, or more nearly complete where both are.|Check each step by step for errors and gaps, \
-and decide which \
-proves more of what is asked; where both prove all of it, which leaves less unsaid.> End with one \
-line: "Better: 1" or \
-"Better: 2".""")
+which is more likely to be correct, or more nearly complete where both are.|Check each step by \
+step for errors and gaps, and decide which proves more of what is asked; where both prove all of \
+it, which leaves less unsaid.> End with one line: "Better: 1" or "Better: 2".""")
 
 BETTER = "Better:"
 

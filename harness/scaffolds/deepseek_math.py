@@ -24,23 +24,21 @@ from harness.scaffolds.stated import stated_score
 from harness.scaffolds.verification import Judging, judge
 
 SCALE = worded("""1: correct and complete, with every step justified. 0.5: right on the whole, \
-with small gaps or \
-slips. 0: wrong in an essential step, unfinished, or no <answer to the problem|proof of what is \
-asked>.""")
+with small gaps or slips. 0: wrong in an essential step, unfinished, or no <answer to the \
+problem|proof of what is asked>.""")
 
 # The prompt asks for a score without a box, because the last box is the answer.
 PROVE = worded("""{problem}
 
 Write a complete <solution, with a proof of every step that is not well known, and {form}|and \
-rigorous proof, with a \
-reason for every step that is not well known.> A strict reviewer will score it:
+rigorous proof, with a reason for every step that is not well known.> A strict reviewer will score \
+it:
 {scale}
 
 Look for errors and gaps in your <solution|proof>, and mend them, before you <answer|hand it in>. \
-Below the \
-<solution|proof>, write a line "Self-assessment:", then name the faults that are left, honestly< \
-and without another \
-box|>, and end with one line: "Score: 0", "Score: 0.5" or "Score: 1".""")
+Below the <solution|proof>, write a line "Self-assessment:", then name the faults that are left, \
+honestly< and without another box|>, and end with one line: "Score: 0", "Score: 0.5" or "Score: \
+1".""")
 
 REVIEW = """Problem:
 {problem}
@@ -49,8 +47,7 @@ Solution:
 {solution}
 
 Review the solution. Go through it step by step, say of each doubtful step whether it holds, and \
-name every error and \
-every gap with what follows from it. Then score the solution as it stands:
+name every error and every gap with what follows from it. Then score the solution as it stands:
 {scale}
 
 End with one line: "Score: 0", "Score: 0.5" or "Score: 1"."""
@@ -58,8 +55,7 @@ End with one line: "Score: 0", "Score: 0.5" or "Score: 1"."""
 REFINE = """{prove}
 
 Below is an earlier solution, with reviews that may be wrong themselves. Mend every fault that is \
-one, keep what is \
-correct, and write a better, complete solution in the form asked for above.
+one, keep what is correct, and write a better, complete solution in the form asked for above.
 
 Earlier solution:
 {solution}

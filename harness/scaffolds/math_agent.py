@@ -73,10 +73,8 @@ These are the tools, each with an example of its argument, a JSON object:
 answer|result> and ends the work
 
 Any tool may be wrong, those that verify and select too, and the same call has another outcome \
-each time. So get \
-several solutions, verify and improve them, and merge or select before you submit. You may make \
-{calls} calls, and \
-submit besides; use them.
+each time. So get several solutions, verify and improve them, and merge or select before you \
+submit. You may make {calls} calls, and submit besides; use them.
 
 What was done so far:
 {log}
@@ -89,8 +87,8 @@ APPROACHES = """Problem:
 {problem}
 
 Suggest {count} different approaches to this problem, each clear without the others. Name methods \
-and key ideas; don't \
-carry them out. Start each on a new line, with "Approach 1:", "Approach 2:" and so on."""
+and key ideas; don't carry them out. Start each on a new line, with "Approach 1:", "Approach 2:" \
+and so on."""
 
 FOLLOW = worded("""{problem}
 
@@ -98,10 +96,8 @@ FOLLOW = worded("""{problem}
 {approach}
 
 <Reason step by step and {form}|Write a complete and rigorous proof. Give a reason for every step \
-that is not well \
-known, treat all cases, and prove what you claim rather than say that it is clear. Where \
-something is missing in the \
-end, say so.>""")
+that is not well known, treat all cases, and prove what you claim rather than say that it is \
+clear. Where something is missing in the end, say so.>""")
 
 APPROACH = "Approach 1:"
 BAD = "bad tool arguments"  # the note on most invalid calls

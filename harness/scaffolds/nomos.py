@@ -35,12 +35,9 @@ Solution:
 {solution}
 
 Judge the solution as at an olympiad, by what it proves. Check every step, then give 0 to 7 \
-points. 7: correct and \
-complete. 5 or 6: solved, but for slips or gaps that are easily mended. 3 or 4: the main idea is \
-there, an essential \
-part is not. 1 or 2: a correct step or two on the way. 0: nothing that helps, or nothing that is \
-right. End with one \
-line: "Score: " and the points."""
+points. 7: correct and complete. 5 or 6: solved, but for slips or gaps that are easily mended. 3 \
+or 4: the main idea is there, an essential part is not. 1 or 2: a correct step or two on the way. \
+0: nothing that helps, or nothing that is right. End with one line: "Score: " and the points."""
 
 GROUP = prompts.worded("""Problem:
 {problem}
@@ -49,13 +46,11 @@ Below are {count} solutions, each with a judgement that may be wrong.
 
 {solutions}
 
-Group the solutions by the <answer or conclusion that they reach, whatever their way to it. \
-Decide which group is \
-right; it need not be the largest.|argument that carries their proof, whatever words they put it \
-in. Decide which \
-group's argument holds; it need not be that of the largest.> End with one line: "Keep: " and the \
-numbers of all \
-solutions in that group, with commas between them.""")
+Group the solutions by the <answer or conclusion that they reach, whatever their way to it. Decide \
+which group is right; it need not be the largest.|argument that carries their proof, whatever \
+words they put it in. Decide which group's argument holds; it need not be that of the largest.> \
+End with one line: "Keep: " and the numbers of all solutions in that group, with commas between \
+them.""")
 
 SCORE = "Score:"
 KEPT = "Keep:"

@@ -20,14 +20,11 @@ Newest attempt, which may be unfinished:
 {attempt}
 
 Write a summary for someone who has to go on without seeing any attempt: the approach of the \
-newest attempt, the facts \
-and partial results it reached, what it checked, where it failed or stopped, <its answer if there \
-is one|what it \
-proved and what is left to prove>, and how it relates to the earlier attempts. Keep what still \
-matters of the earlier \
-summary. Add no reasoning of your own. Write in the first person, at most two paragraphs of plain \
-text without \
-headings, beginning with "Summary:".""")
+newest attempt, the facts and partial results it reached, what it checked, where it failed or \
+stopped, <its answer if there is one|what it proved and what is left to prove>, and how it relates \
+to the earlier attempts. Keep what still matters of the earlier summary. Add no reasoning of your \
+own. Write in the first person, at most two paragraphs of plain text without headings, beginning \
+with "Summary:".""")
 
 SOLVE_AGAIN = prompts.worded("""Problem:
 {problem}
@@ -36,10 +33,9 @@ Summary of earlier attempts, which may be right or wrong:
 {summary}
 
 Let the summary guide you, and do better: check <its result|what it says is proved>, go on where \
-it stopped, or take \
-another way. <Reason step by step and {form}|Write a complete and rigorous proof that can be read \
-without the summary, \
-with a reason for every step that is not well known.>""")
+it stopped, or take another way. <Reason step by step and {form}|Write a complete and rigorous \
+proof that can be read without the summary, with a reason for every step that is not well \
+known.>""")
 
 OPENING = "Summary:"
 

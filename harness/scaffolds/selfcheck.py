@@ -31,22 +31,18 @@ Solution to be reviewed:
 {solution}
 
 Review the solution as a strict examiner: check it step by step and repair nothing. First list \
-every flaw that you \
-find: quote the place, say what is wrong with it, and call it an error (the argument breaks or a \
-figure is wrong) or a \
-gap (the step may hold but is not justified). After an error, go on with the parts that do not \
-depend on it; after a \
-gap, take the step for granted and go on. Then, under a line "Details:", justify what you say of \
-each step. End with \
-one line: "Verdict: True" if there is no error and no serious gap, else "Verdict: False"."""
+every flaw that you find: quote the place, say what is wrong with it, and call it an error (the \
+argument breaks or a figure is wrong) or a gap (the step may hold but is not justified). After an \
+error, go on with the parts that do not depend on it; after a gap, take the step for granted and \
+go on. Then, under a line "Details:", justify what you say of each step. End with one line: \
+"Verdict: True" if there is no error and no serious gap, else "Verdict: False"."""
 
 ACCEPTED = """A solution was reviewed. The review:
 
 {review}
 
 Does the review say that the solution is correct, or at least that it has no error and no serious \
-gap? Answer with one \
-word: "yes" or "no"."""
+gap? Answer with one word: "yes" or "no"."""
 
 CORRECT = prompts.worded("""Problem:
 {problem}
@@ -58,10 +54,8 @@ A reviewer reports:
 {report}
 
 The reviewer may be mistaken. Where the report is right, repair the <solution|proof>; where it is \
-not, explain the \
-step so that nobody can misread it. Write the complete improved <solution and {form}|proof, which \
-can be read without \
-the report.>""")
+not, explain the step so that nobody can misread it. Write the complete improved <solution and \
+{form}|proof, which can be read without the report.>""")
 
 # The beginning of the forced answer if the thinking of a classification is cut off.
 ANSWER = "Answer:"

@@ -35,12 +35,9 @@ Candidate <solution|proof>:
 {solution}
 
 Check every step of the candidate <solution; don't solve the problem|proof; don't prove it> in \
-another way. Write a \
-report that lists each error and each gap: quote the place, say what is wrong there and what \
-follows from it. End with \
-one line: "Verdict: True" if <its final answer is correct|it proves all that is asked, without an \
-error or a serious \
-gap>, else "Verdict: False".""")
+another way. Write a report that lists each error and each gap: quote the place, say what is wrong \
+there and what follows from it. End with one line: "Verdict: True" if <its final answer is \
+correct|it proves all that is asked, without an error or a serious gap>, else "Verdict: False".""")
 
 IMPROVE = prompts.worded("""Problem:
 {problem}
@@ -51,10 +48,9 @@ Candidate <solution|proof>:
 Report of a reviewer, who may be wrong too:
 {report}
 
-Go through the report, repair what is wrong and fill what is missing. Write one improved, \
-complete <solution|and \
-rigorous proof> that stands by itself and mentions neither the candidate nor the report.< \
-{Form}|>""")
+Go through the report, repair what is wrong and fill what is missing. Write one improved, complete \
+<solution|and rigorous proof> that stands by itself and mentions neither the candidate nor the \
+report.< {Form}|>""")
 
 SELECT = prompts.worded("""Problem:
 {problem}
@@ -62,12 +58,10 @@ SELECT = prompts.worded("""Problem:
 {candidates}
 
 Exactly one of these {count} <candidates|proofs> is to be kept. <Compare them step by step and \
-decide which is most \
-likely to be correct, or most nearly complete where several are.|Check each step by step for \
-errors and gaps, and \
-decide which proves most of what is asked; where several prove all of it, which leaves least \
-unsaid.> End with one \
-line that gives its number, like "Best: 2".""")
+decide which is most likely to be correct, or most nearly complete where several are.|Check each \
+step by step for errors and gaps, and decide which proves most of what is asked; where several \
+prove all of it, which leaves least unsaid.> End with one line that gives its number, like "Best: \
+2".""")
 
 BEST = "Best:"
 CHOICE = r"best\s*+[:=]"  # needs a colon, because "the best 2 are" states no choice

@@ -26,8 +26,7 @@ Beginning of a <solution|proof>:
 {steps}
 
 More steps may follow. Check each step so far and decide whether all of them <are correct|hold> \
-and lead to a \
-<solution|proof>. End with one line: "Verdict: True" or "Verdict: False".""")
+and lead to a <solution|proof>. End with one line: "Verdict: True" or "Verdict: False".""")
 BREAKS = {"line": "\n", "paragraph": "\n\n"}
 
 
