@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("core", "harness", "labs", "experiments", "scripts", "benchmarks")
 # Texts that a model is asked with are results: they stay to the letter.
 PROMPTS = re.compile(
-    r"core/prompts|harness/scaffolds/|labs/proofs/(rubric|defence|schemes|curate/)|labs/star/(prompts|hints)"
+    r"harness/scaffolds/|labs/proofs/(rubric|defence|schemes|curate/)|labs/star/(prompts|hints)"
     r"|scripts/(embedded|lean)/"
 )
 NAMES = {"told", "said", "made", "purse", "door", "guise", "spool"}
