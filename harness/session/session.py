@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from core import constants
+from core import command_line
 from core.base import errors, signals, terminal
 from core.base.errors import UserError, foremost, one_line
 from core.base.prices import shown
@@ -162,7 +162,7 @@ def command(
     130 (stopped)."""
     with errors.command(), environment.setting(**kind.settings()):
         signals.catch()
-        config = constants.of_command(
+        config = command_line.read_constants(
             kind, {**namespace, **environment.card().constants_of(kind)}, more_help
         )
         yield named(config, Path(namespace["__file__"]).stem), config
