@@ -349,17 +349,17 @@ def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] =
     """Build constants from the upper-case names in an experiment's file. `overrides` such as "N=16"
     replace values. The environment may also set PROBLEMS. Raises UserError for an unknown name or
     an invalid value."""
-    known = rules(kind)
+    declared = rules(kind)
     values = constants_in(namespace)
     pointer = f"All constants: {_command(namespace)}--help"
-    if "PROBLEMS" in known and os.environ.get("PROBLEMS"):
+    words = [*kind.words(), *overrides]
+    if "PROBLEMS" in declared and os.environ.get("PROBLEMS"):
         values["PROBLEMS"] = os.environ["PROBLEMS"]
-    unknown = values.keys() - known.keys()
+    unknown = values.keys() - declared.keys()
     if unknown:
         raise UserError(
             f"the experiment's file has an unknown constant {min(unknown)!r:.60}. {pointer}"
         )
-    words = [*kind.words(), *overrides]
     for i, word in enumerate(words):
         name, equals, value = word.partition("=")
         if word == SWEEP:
@@ -368,11 +368,11 @@ def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] =
             )
         if not equals:
             following = words[i + 1] if i + 1 < len(words) else ""
-            advice = advice_on(name, known, following)
+            advice = advice_on(name, declared, following)
             raise UserError(f"{word!r:.60} is not NAME=value. {advice}{pointer}")
-        if name not in known:
+        if name not in declared:
             raise UserError(
-                f"unknown constant {name!r:.60}. {advice_on(name, known, value)}{pointer}"
+                f"unknown constant {name!r:.60}. {advice_on(name, declared, value)}{pointer}"
             )
         values[name] = value
     try:

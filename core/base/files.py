@@ -96,9 +96,9 @@ def make_folder(path: Path) -> None:
 
 
 @contextmanager
-def whole(out: Path, what: str, size: int = 0) -> Iterator[Path]:
+def whole(out: Path, noun: str, size: int = 0) -> Iterator[Path]:
     """Yield the path of a draft (file or folder). The draft is renamed to `out` after the block, or
-    removed if the block fails. Raises UserError if `out` exists or can't be written, or if `what`,
+    removed if the block fails. Raises UserError if `out` exists or can't be written, or if `noun`,
     of `size` bytes, does not fit."""
     if out.exists():
         raise UserError(f"{out} exists. Remove it, or choose another name")
@@ -111,7 +111,7 @@ def whole(out: Path, what: str, size: int = 0) -> Iterator[Path]:
     free = shutil.disk_usage(out.parent).free
     if free < size:
         raise UserError(
-            f"{what} needs {in_words(size)}, but {out.parent} has {in_words(free)} free. Free some "
+            f"{noun} needs {in_words(size)}, but {out.parent} has {in_words(free)} free. Free some "
             "space"
         )
     try:
@@ -198,44 +198,44 @@ def storable(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def read_lines(path: Path, what: str, remedy: str) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file. Raises UserError, with the noun `what` and the `remedy`, if
+def read_lines(path: Path, noun: str, remedy: str) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file. Raises UserError, with the `noun` and the `remedy`, if
     it can't be read."""
     # Windows editors write a BOM
-    with _reading(path, what, remedy), open(path, encoding="utf-8-sig") as file:
+    with _reading(path, noun, remedy), open(path, encoding="utf-8-sig") as file:
         yield from file
 
 
 @contextmanager
-def opened(path: Path, what: str, remedy: str) -> Iterator[BinaryIO]:
+def opened(path: Path, noun: str, remedy: str) -> Iterator[BinaryIO]:
     """Open the file `path` for reading bytes. Raises UserError if it can't be read."""
-    with _reading(path, what, remedy), open(path, "rb") as file:
+    with _reading(path, noun, remedy), open(path, "rb") as file:
         yield file
 
 
 @contextmanager
-def _reading(path: Path, what: str, remedy: str) -> Iterator[None]:
+def _reading(path: Path, noun: str, remedy: str) -> Iterator[None]:
     try:
         if os.path.exists(path) and not os.path.isfile(path):
             raise OSError(errno.EINVAL, "not a regular file")  # reading a pipe would block
         yield
     except UnicodeDecodeError as error:
         raise UserError(
-            f"{what} {path} is not UTF-8 text (byte {error.start}). Save it as UTF-8"
+            f"{noun} {path} is not UTF-8 text (byte {error.start}). Save it as UTF-8"
         ) from None
     except OSError as error:
-        raise UserError(f"{what} {path} can't be read ({error.strerror}). {remedy}") from None
+        raise UserError(f"{noun} {path} can't be read ({error.strerror}). {remedy}") from None
 
 
-def read_text(path: Path, what: str, remedy: str) -> str:
+def read_text(path: Path, noun: str, remedy: str) -> str:
     """Return the text of the file `path`. Raises UserError if it can't be read or is not UTF-8."""
-    return "".join(read_lines(path, what, remedy))
+    return "".join(read_lines(path, noun, remedy))
 
 
-def read_json(path: Path, what: str, remedy: str) -> Any:
+def read_json(path: Path, noun: str, remedy: str) -> Any:
     """Return the value in the JSON file `path`. Raises UserError if it can't be read or is not
     JSON."""
-    return parse_json(read_text(path, what, remedy), f"{what} {path}", remedy)
+    return parse_json(read_text(path, noun, remedy), f"{noun} {path}", remedy)
 
 
 def parse_json(text: str, where: str, remedy: str) -> Any:

@@ -66,7 +66,7 @@ class _Row:
 
 
 def _problem(row: _Row, number: int, wanted: str, are_integers: bool) -> Problem:
-    """Build the problem of a row. `number` is its id, if the row has none."""
+    """Build the problem of a row. `number` is its id, if the row states no id."""
     if not isinstance(row.columns, dict):
         raise UserError(f'{row.place} must be an object like {{"problem": "…", "answer": 42}}')
     statement = _statement(row)

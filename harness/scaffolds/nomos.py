@@ -151,25 +151,25 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> Populations:
     pool: list[Member] = []
     async for population in _judged_waves(problem, ask, config, pool):
         yield population
-    kept = _best(problem, config, pool)
-    if len(kept) < 2:
+    best = _best(problem, config, pool)
+    if len(best) < 2:
         return
-    yield Stage("kept", [again(member) for member in kept])
-    texts = [text_of(member.completion, config) for member in kept]
-    judgements = [check.text for member in kept for check in member.side_calls]
+    yield Stage("kept", [again(member) for member in best])
+    texts = [text_of(member.completion, config) for member in best]
+    judgements = [check.text for member in best for check in member.side_calls]
     messages = group(problem, texts, judgements)
     grouping = await ask(messages, "group", max_tokens=config.SELECT_TOKENS, answer_opening=KEPT)
-    chosen = read_group(grouping.text, len(kept))
+    chosen = read_group(grouping.text, len(best))
     notes: list[str] = []
     if not chosen:
-        chosen = list(range(len(kept)))
+        chosen = list(range(len(best)))
         notes = [common.INVALID_SELECTION]
     first = chosen[0]
-    yield Stage("grouping", [again(kept[first], first, side_calls=[grouping], notes=notes)])
+    yield Stage("grouping", [again(best[first], first, side_calls=[grouping], notes=notes)])
     if len(chosen) < 2:
         return
     order = seeds.rng(config.SEED, problem.id, "bracket").permutation(len(chosen))
-    bracket = [kept[chosen[i]] for i in order]
+    bracket = [best[chosen[i]] for i in order]
     yield Stage("bracket", [again(member) for member in bracket])
     async for winners in common.single_elimination(problem, ask, config, bracket, "select"):
         yield winners
