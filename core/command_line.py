@@ -41,9 +41,12 @@ def asks_for_help(overrides: Sequence[str]) -> bool:
 def help_text(kind: type[Part], namespace: Mapping[str, Any]) -> str:
     """Return an experiment's help, wrapped to the terminal's width. `namespace` has the globals of
     its file."""
-    known = rules(kind)
-    values = {name: value for name, value in constants_in(namespace).items() if name in known}
-    defaults = {field.name: field.default for field in fields(kind) if field.name not in values}
+    defaults = {field.name: field.default for field in fields(kind)}
+    values: dict[str, Any] = {}
+    for name, value in constants_in(namespace).items():
+        if name in defaults:
+            values[name] = value
+            del defaults[name]
     parts = [_introduction(str(namespace.get("__doc__") or ""))]
     heading = "Constants (NAME=value changes one):"
     if values:
@@ -57,8 +60,11 @@ def help_text(kind: type[Part], namespace: Mapping[str, Any]) -> str:
 
 def _introduction(text: str) -> str:
     """Return a docstring's paragraphs. Lines such as "Question: …" begin one too."""
-    paragraphs = re.split(r"\n\s*\n|\n(?=[A-Z]\w+: )", text.strip())
-    return "\n".join(wrapped(" ".join(paragraph.split())) for paragraph in paragraphs)
+    lines: list[str] = []
+    for paragraph in re.split(r"\n\s*\n|\n(?=[A-Z]\w+: )", text.strip()):
+        words = paragraph.split()
+        lines.append(wrapped(" ".join(words)))
+    return "\n".join(lines)
 
 
 def _list(heading: str, kind: type[Part], values: Mapping[str, Any]) -> list[str]:

@@ -71,8 +71,10 @@ class Grid:
         its first steps."""
         longest: dict[str, Cell] = {}
         for cell in self.cells:
-            key = named({name: value for name, value in cell.values.items() if name != "T"})
-            if key not in longest or cell.values["T"] > longest[key].values["T"]:
+            others = dict(cell.values)
+            steps = others.pop("T", None)
+            key = named(others)
+            if key not in longest or steps > longest[key].values["T"]:
                 longest[key] = cell
         return list(longest.values())
 

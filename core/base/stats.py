@@ -142,7 +142,8 @@ def paired(a: Values, b: Values) -> Paired:
             f"a and b must belong to the same problems, but have {len(a)} and {len(b)}"
         )
     differences = _rates(b) - _rates(a)
-    differences[np.abs(differences) < 1e-12] = 0.0  # a rounding error is no difference
+    is_rounding_error = np.abs(differences) < 1e-12
+    differences[is_rounding_error] = 0.0
     mean = float(differences.mean())
     p, low, high = _sign_flips(differences)
     if p > LEVEL:
@@ -258,8 +259,8 @@ def _squares(values: Array) -> float:
 
 def _rates(values: Values) -> Array:
     rates = np.asarray(values, dtype=np.float64)
-    is_rate = (rates >= 0) & (rates <= 1)  # false for nan too
-    if not is_rate.all():
+    is_rate = (rates >= 0) & (rates <= 1)
+    if not is_rate.all():  # nan is no rate
         raise ValueError(f"a problem has a value outside [0, 1]: {rates.tolist()}")
     return rates
 
@@ -308,8 +309,10 @@ def _accepted_shifts(
     is_accepted = shares > LEVEL
     chances = (LEVEL / shares[is_accepted]) ** (1 / n)
     margins = _unseen_difference(differences) * (1 - chances)
-    lower_means = np.sort(np.minimum(part_means, rest_means))
-    upper_means = np.sort(np.maximum(part_means, rest_means))[::-1]
+    lower_means = np.minimum(part_means, rest_means)
+    upper_means = np.maximum(part_means, rest_means)
+    lower_means.sort()
+    upper_means[::-1].sort()  # descending
     lows = lower_means[is_accepted] - margins
     highs = upper_means[is_accepted] + margins
     return float(lows.min()), float(highs.max())
@@ -320,7 +323,8 @@ def _unseen_difference(differences: Array) -> float:
     squares = _squares(differences)
     largest = float(np.abs(differences).max())
     prior = FINE**2
-    return (largest * squares + prior) / (squares + prior)
+    weighted = largest * squares + prior
+    return weighted / (squares + prior)
 
 
 def _parts(differences: Array) -> tuple[Array, Array, int]:
