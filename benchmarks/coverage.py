@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.base import stats
+from core.base.quantiles import t_quantile
 
 Array = NDArray[np.float64]
 Bounds = tuple[float, float]
@@ -40,8 +41,10 @@ LONG = 0.8
 
 
 def t_interval(values: Array, low: float, high: float) -> Bounds:
-    half = stats._t_quantile(values.size - 1) * float(values.std(ddof=1)) / math.sqrt(values.size)
-    return max(low, float(values.mean()) - half), min(high, float(values.mean()) + half)
+    mean = float(values.mean())
+    quantile = t_quantile(stats.LEVEL, values.size - 1)
+    half = quantile * float(values.std(ddof=1)) / math.sqrt(values.size)
+    return max(low, mean - half), min(high, mean + half)
 
 
 def earlier_mean(values: Array) -> Bounds:

@@ -7,20 +7,17 @@ constants are a class that derives from Constants:
     class Constants(Carrying):
         N: int = constant(8, "population: solutions kept at every step", 1, 1024)"""
 
-import difflib
 import math
 import os
-import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
-from core.base.errors import UserError, one_line
+from core.base.errors import UserError
 from core.base.files import ROOT
-from core.base.terminal import say, wrapped
+from core.base.settings import advice_on
 
 # Sampling parameters of servers that no constant sets. Runs send neutral values to engines that
 # know them.
@@ -30,14 +27,6 @@ BOXED, TEXT, LAST_NUMBER, AUTO, WHOLE = WAYS = ("boxed", "text", "number", "auto
 A = TypeVar("A", bound="Asking")
 C = TypeVar("C", bound="Constants")
 SWEEP = "--sweep"  # an argument of run(): constants may be lists
-# Settings of servers and folders (docs/engines.md). They are environment variables and precede a
-# command.
-SETTINGS = ("API_KEY", "BASE_URL", "BIND", "DETERMINISTIC", "EFFORT", "ENGINE", "EXACT", (
-    "GRADER_KEY"
-), (
-    "GRADER_MODEL"
-),
-            "GRADER_URL", "KV", "MODEL", "PORT", "RESULTS_DIR", "REVISION", "TP", "WEIGHTS_DIR")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -56,36 +45,46 @@ class Rule:
         """Convert `value`, which may be text, to the constant's type. Raises UserError if the value
         is not allowed."""
         try:
-            read = self.type(value)
-            # SHOTS = 4
-            is_text = isinstance(value, str) or (
-                self.type is str and isinstance(value, (int, Path))
-            )
-            is_same = (is_text or read == value) and not isinstance(value, bool)
-            is_allowed = (
-                read in self.choices
-                if self.choices
-                else self.type is str or self.low <= read <= self.high
-            )
+            converted = self.type(value)
+            is_valid = self._is_equal(converted, value) and self._allows(converted)
         except (TypeError, ValueError, ArithmeticError):
-            is_same = False
-        if is_same and is_allowed:
-            return read
-        kind = {
-            str: "one of " if self.choices else "",
-            int: "a whole number from ",
-            float: "a number from ",
-        }[self.type]
-        raise UserError(f"{name}={value!s:.40} is not {kind}{self.span()}")
+            is_valid = False
+        if is_valid:
+            return converted
+        kinds = {int: "a whole number from ", float: "a number from ", str: ""}
+        if self.choices:
+            kinds[str] = "one of "
+        raise UserError(f"{name}={value!s:.40} is not {kinds[self.type]}{self.span()}")
+
+    def _is_equal(self, converted: Any, value: Any) -> bool:
+        """Return whether the conversion has kept the value: it was text, or it equals the
+        result."""
+        if isinstance(value, bool):
+            return False
+        if isinstance(value, str):
+            return True
+        if self.type is str:
+            return isinstance(value, (int, Path))  # SHOTS = 4
+        return bool(converted == value)
+
+    def _allows(self, value: Any) -> bool:
+        if self.choices:
+            return value in self.choices
+        return self.type is str or self.low <= value <= self.high
 
     def span(self) -> str:
         """Return the choices or the range as text, such as "1 to 100", or "text" for any text."""
         if self.type is str:
             return ", ".join(self.choices) or "text"
-        low, high = (
-            f"{end:,.0f}" if 1000 <= end < 1e12 else f"{end:g}" for end in (self.low, self.high)
-        )
-        return f"{low} to {'2^63 - 1' if self.high == 2**63 - 1 else high}"
+        return f"{_number(self.low)} to {_number(self.high)}"
+
+
+def _number(value: float) -> str:
+    if value == 2**63 - 1:
+        return "2^63 - 1"
+    if 1000 <= value < 1e12:
+        return f"{value:,.0f}"
+    return f"{value:g}"
 
 
 def constant(
@@ -98,9 +97,8 @@ def constant(
 ) -> Any:
     """Declare a constant with its help text `about`. A resumed run may change `free` constants (see
     `identity`)."""
-    return field(
-        default=default, metadata={"rule": Rule(about, type(default), low, high, choices, free)}
-    )
+    rule = Rule(about, type(default), low, high, choices, free)
+    return field(default=default, metadata={"rule": rule})
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -162,10 +160,8 @@ class Forced(Part):
 
     ANSWER_TOKENS: int = constant(
         512,
-        (
-            "budget forcing: most tokens of the answer if MAX_TOKENS cuts off the thinking, or 0 "
-            "for off"
-        ),
+        "budget forcing: most tokens of the answer if MAX_TOKENS cuts off the thinking, or 0 for "
+        "off",
         0,
         100_000,
     )
@@ -292,7 +288,8 @@ class Carrying(Constants):
 
     def check(self) -> None:
         """Raise UserError if K is larger than N, because a prompt shows K of N solutions."""
-        k, n = getattr(self, "K", 1), getattr(self, "N", math.inf)
+        k = getattr(self, "K", 1)
+        n = getattr(self, "N", math.inf)
         if k > n:
             raise UserError(f"K={k} is larger than N={n}. Lower K or raise N")
 
@@ -300,18 +297,26 @@ class Carrying(Constants):
 def rules(kind: type[Part]) -> dict[str, Rule]:
     """Return the rules of `kind`'s constants by name. The scaffold's own constants precede the
     groups' constants."""
-    by_name = {each.name: each.metadata["rule"] for each in fields(kind)}
-    own = (each for each in kind.__mro__ if Part not in each.__bases__)
-    ordered = dict.fromkeys(
-        [*(name for each in own for name in vars(each).get("__annotations__", ())), *by_name]
-    )
-    return {name: by_name[name] for name in ordered if name in by_name}
+    by_name = {field.name: field.metadata["rule"] for field in fields(kind)}
+    names: list[str] = []
+    for base in kind.__mro__:
+        if Part not in base.__bases__:  # the groups' constants come last
+            names += vars(base).get("__annotations__", ())
+    names += by_name
+    return {name: by_name[name] for name in dict.fromkeys(names) if name in by_name}
 
 
 # Constants of a run's problems, answers, seeds and cost. They are not constants of a request to
 # serve_rsa.sh.
 OF_RUNS = frozenset(
-    name for part in (OnProblems, Answered, Framed, Seeded, Repeated, Paid) for name in rules(part)
+    [
+        *rules(OnProblems),
+        *rules(Answered),
+        *rules(Framed),
+        *rules(Seeded),
+        *rules(Repeated),
+        *rules(Paid),
+    ]
 )
 
 
@@ -319,48 +324,56 @@ def identity(config: Part, kind: type[Part] | None = None) -> dict[str, Any]:
     """Return the constants that identify a run: removed ones too, no free ones. `kind` defaults to
     `config`'s class."""
     kind = kind or type(config)
-    return {
-        **kind.closed,
-        **{name: getattr(config, name) for name, rule in rules(kind).items() if not rule.free},
-    }
+    identity = dict(kind.closed)
+    for name, rule in rules(kind).items():
+        if not rule.free:
+            identity[name] = getattr(config, name)
+    return identity
 
 
-def listed(name: str, value: str, known: Sequence[str]) -> list[str]:
-    """Split the `value` of the constant `name` at commas, or return all `known` names for "all".
-    Raises UserError."""
-    names = list(known) if value == "all" else [each.strip() for each in value.split(",")]
-    if unknown := [each for each in names if each not in known]:
-        raise UserError(
-            f"{name} names {unknown[0]!r:.40}. Give one or several of {', '.join(known)}, or all"
-        )
-    return names
+def listed(constant: str, value: str, names: Sequence[str]) -> list[str]:
+    """Split the `value` of a constant at commas, or return all `names` for "all". Raises
+    UserError for another name."""
+    if value == "all":
+        return list(names)
+    chosen = [name.strip() for name in value.split(",")]
+    for name in chosen:
+        if name not in names:
+            raise UserError(
+                f"{constant} names {name!r:.40}. Give one or several of {', '.join(names)}, or all"
+            )
+    return chosen
 
 
 def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] = ()) -> A:
     """Build constants from the upper-case names in an experiment's file. `overrides` such as "N=16"
     replace values. The environment may also set PROBLEMS. Raises UserError for an unknown name or
     an invalid value."""
-    known, values, file = rules(kind), _upper_case(namespace), Path(namespace.get("__file__", ""))
-    command = f"bash scripts/run.sh {file.stem} " if file.parent == ROOT / "experiments" else ""
-    pointer = f"All constants: {command}--help"
-    overrides = [*kind.words(), *overrides]
-    if "PROBLEMS" in known and os.environ.get("PROBLEMS"):
+    declared = rules(kind)
+    values = constants_in(namespace)
+    pointer = f"All constants: {_command(namespace)}--help"
+    words = [*kind.words(), *overrides]
+    if "PROBLEMS" in declared and os.environ.get("PROBLEMS"):
         values["PROBLEMS"] = os.environ["PROBLEMS"]
-    if unknown := values.keys() - known.keys():
+    unknown = values.keys() - declared.keys()
+    if unknown:
         raise UserError(
             f"the experiment's file has an unknown constant {min(unknown)!r:.60}. {pointer}"
         )
-    for place, override in enumerate(overrides):
-        name, equals, value = override.partition("=")
-        if override == SWEEP:
+    for i, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if word == SWEEP:
             raise UserError(
                 "sweep.sh takes an experiment with a single scaffold, such as 02_rsa_basic"
             )
         if not equals:
-            meant = _meant(name, known, "".join(overrides[place + 1 : place + 2]))
-            raise UserError(f"{override!r:.60} is not NAME=value. {meant}{pointer}")
-        if name not in known:
-            raise UserError(f"unknown constant {name!r:.60}. {_meant(name, known, value)}{pointer}")
+            following = words[i + 1] if i + 1 < len(words) else ""
+            advice = advice_on(name, declared, following)
+            raise UserError(f"{word!r:.60} is not NAME=value. {advice}{pointer}")
+        if name not in declared:
+            raise UserError(
+                f"unknown constant {name!r:.60}. {advice_on(name, declared, value)}{pointer}"
+            )
         values[name] = value
     try:
         return kind(**values)
@@ -368,73 +381,16 @@ def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] =
         raise UserError(f"{error}. {pointer}") from None
 
 
-def of_command(kind: type[A], namespace: Mapping[str, Any], more_help: str = "") -> A:
-    """Read an experiment's constants from its file and the command line. A note names ignored
-    environment variables. With --help, print the help and `more_help`, and end the process."""
-    overrides = sys.argv[1:]
-    if asks_for_help(overrides):
-        print("\n\n".join(filter(None, (explained(kind, namespace), more_help))))
-        raise SystemExit(0)
-    given = {"PROBLEMS", *(override.partition("=")[0] for override in (*kind.words(), *overrides))}
-    if unread := [name for name in rules(kind) if name in os.environ and name not in given]:
-        which = " ".join(f"{name}={one_line(os.environ[name], 40)}" for name in unread)
-        say(
-            (
-                f"note: {which} in the environment has no effect. Put constants after the "
-                "experiment's name"
-            ),
-            sys.stderr,
-        )
-    return read(kind, namespace, overrides)
-
-
-def asks_for_help(overrides: Sequence[str]) -> bool:
-    return any(override in ("-h", "--help") for override in overrides)
-
-
-def explained(kind: type[Part], namespace: Mapping[str, Any]) -> str:
-    """Return an experiment's help, wrapped to the terminal's width. `namespace` has the globals of
-    its file."""
-    known = rules(kind)
-    values = {name: value for name, value in _upper_case(namespace).items() if name in known}
-    defaults = {each.name: each.default for each in fields(kind) if each.name not in values}
-    paragraphs = re.split(r"\n\s*\n|\n(?=[A-Z]\w+: )", str(namespace.get("__doc__") or "").strip())
-    lines = [wrapped(" ".join(paragraph.split())) for paragraph in paragraphs]
-    for heading, shown in (
-        ("Constants that the file sets (NAME=value changes one for a run):", values),
-        (
-            "Other constants, with their defaults:"
-            if values
-            else "Constants (NAME=value changes one):",
-            defaults,
-        ),
-    ):
-        lines += ["", heading] if shown else []
-        widest = max((len(f"{name}={value}") for name, value in shown.items()), default=0)
-        for name, value in shown.items():
-            row = f"  {f'{name}={value}':{widest}}  {known[name].about} ({known[name].span()})"
-            lines.append(wrapped(row, " " * (widest + 4)))
-    return "\n".join(lines)
-
-
-def _meant(name: str, known: Mapping[str, Rule], value: str) -> str:
-    """Return "Did you mean N=4? " if `name` resembles a constant, advice if it is a setting such as
-    --model, or ""."""
-    plain = name.lstrip("-").replace("-", "_").upper()
-    value = one_line(value.lstrip("= "), 40) or "…"
-    if plain in SETTINGS and plain not in known:
-        return f"Put the setting {plain}={'…' if 'KEY' in plain else value} before the command. "
-    starts = [each for each in known if plain and each.startswith(plain)]
-    close = (
-        starts
-        if len(starts) == 1 or plain in known
-        else difflib.get_close_matches(plain, known, 1, 0.86)
-    )
-    return f"Did you mean {plain if plain in known else close[0]}={value}? " if close else ""
-
-
-def _upper_case(namespace: Mapping[str, Any]) -> dict[str, Any]:
+def constants_in(namespace: Mapping[str, Any]) -> dict[str, Any]:
     """Return the constants of a file by name. The scaffold has an upper-case name too, but is not a
     constant."""
-    names = (name for name in namespace if name.isupper() and not name.startswith("_"))
+    names = [name for name in namespace if name.isupper() and not name.startswith("_")]
     return {name: namespace[name] for name in names if not is_dataclass(namespace[name])}
+
+
+def _command(namespace: Mapping[str, Any]) -> str:
+    """Return the command that runs an experiment of ours, or ""."""
+    file = Path(namespace.get("__file__", ""))
+    if file.parent != ROOT / "experiments":
+        return ""
+    return f"bash scripts/run.sh {file.stem} "

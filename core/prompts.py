@@ -15,38 +15,32 @@ from typing import Any
 from core.constants import AUTO, BOXED, LAST_NUMBER, TEXT, WHOLE
 from core.types import FORCED_ANSWER, FORCED_PROOF, Message, Problem, Wording
 
-_EITHER = re.compile(r"<([^<|>]*)\|([^<|>]*)>")
+_ALTERNATIVES = re.compile(r"<([^<|>]*)\|([^<|>]*)>")
 
 
 def worded(text: str) -> Wording:
     """Return the two wordings of a prompt. They differ in places such as <solution|proof>."""
-    return Wording(_EITHER.sub(r"\1", text), _EITHER.sub(r"\2", text))
+    return Wording(_ALTERNATIVES.sub(r"\1", text), _ALTERNATIVES.sub(r"\2", text))
 
 
 SOLVE = worded("""{problem}
 
 <Reason step by step and {form}|Write a complete and rigorous proof. Give a reason for every step \
-that is not well \
-known, treat all cases, and prove what you claim rather than say that it is clear. Where \
-something is missing in the \
-end, say so.>""")
+that is not well known, treat all cases, and prove what you claim rather than say that it is \
+clear. Where something is missing in the end, say so.>""")
 
 AGGREGATE = worded("""Problem:
 {problem}
 
 Below are {count} candidate <solutions. Some may be wrong|proofs. Some may have errors or gaps>, \
-in different places; \
-none is known to be right.
+in different places; none is known to be right.
 
 {candidates}
 
 <Compare the candidates step by step, keep what is correct, repair what is not, and write one \
-improved, complete \
-solution. {Form}|Go through the candidates step by step and tell what each has proved from what \
-it only claims. Keep \
-the arguments that hold, repair the others or find new ones, and write one complete and rigorous \
-proof that can be \
-read without the candidates.>""")
+improved, complete solution. {Form}|Go through the candidates step by step and tell what each has \
+proved from what it only claims. Keep the arguments that hold, repair the others or find new ones, \
+and write one complete and rigorous proof that can be read without the candidates.>""")
 
 # One candidate (if K = 1, or if only one has text) is refined instead. K = 1 is a control of the
 # RSA paper.
@@ -58,11 +52,9 @@ Below is 1 candidate <solution. It may be wrong|proof. It may have errors or gap
 {candidates}
 
 Check the candidate step by step<, keep what is correct, repair what is not, and write one \
-improved, complete \
-solution. {Form}| and tell what it has proved from what it only claims. Keep the arguments that \
-hold, repair the \
-others or find new ones, and write one complete and rigorous proof that can be read without the \
-candidate.>""")
+improved, complete solution. {Form}| and tell what it has proved from what it only claims. Keep \
+the arguments that hold, repair the others or find new ones, and write one complete and rigorous \
+proof that can be read without the candidate.>""")
 
 VERIFY = worded("""Problem:
 {problem}
@@ -71,10 +63,8 @@ Candidate <solution|proof>:
 {candidate}
 
 Check every step of the candidate <solution and decide whether its final answer is correct|proof \
-and decide whether it \
-proves all that the problem asks for, without an error or a serious gap>. End with one line: \
-"Verdict: True" or \
-"Verdict: False".""")
+and decide whether it proves all that the problem asks for, without an error or a serious gap>. \
+End with one line: "Verdict: True" or "Verdict: False".""")
 
 # The text of {form} in a prompt for each value of ANSWER. {Form} begins a sentence.
 FORMS = {
@@ -94,33 +84,34 @@ def request(wording: Wording | str, problem: Problem, **texts: Any) -> list[Mess
     """Build the messages of one request from a prompt, the problem and the `texts` that it
     shows."""
     template = wording if isinstance(wording, str) else wording.of(problem.is_proof)
-    return [
-        {
-            "role": "user",
-            "content": template.format(problem=problem.statement, **forms(problem.way), **texts),
-        }
-    ]
+    content = template.format(problem=problem.statement, **forms(problem.way), **texts)
+    return [{"role": "user", "content": content}]
 
 
-def forms(way: str) -> dict[str, str]:
+def forms(answer_form: str) -> dict[str, str]:
     """Return the texts of {form} and {Form} for a value of ANSWER."""
-    return {"form": FORMS[way], "Form": FORMS[way][0].upper() + FORMS[way][1:]}
+    form = FORMS[answer_form]
+    return {"form": form, "Form": form[0].upper() + form[1:]}
 
 
 class Request(list[Message]):
     """The messages of a request for a solution: from the problem alone, or from `candidates`. The
-    prompt `one` is for one candidate and `several` for more. harness/framing.py builds other
+    prompt `single` is for one candidate and `several` for more. harness/framing.py builds other
     messages from these parts."""
 
     def __init__(
-        self, several: Wording, one: Wording, problem: Problem, candidates: Sequence[str] = ()
+        self, several: Wording, single: Wording, problem: Problem, candidates: Sequence[str] = ()
     ) -> None:
-        self.several, self.one, self.problem, self.candidates = several, one, problem, candidates
-        self.shown = "\n\n".join(
+        self.several = several
+        self.single = single
+        self.problem = problem
+        self.candidates = candidates
+        self.candidates_text = "\n\n".join(
             f"Candidate {i}:\n{text.strip()}" for i, text in enumerate(candidates, 1)
         )
-        wording = one if len(candidates) == 1 else several
-        super().__init__(request(wording, problem, count=len(candidates), candidates=self.shown))
+        wording = single if len(candidates) == 1 else several
+        messages = request(wording, problem, count=len(candidates), candidates=self.candidates_text)
+        super().__init__(messages)
 
 
 def solve(problem: Problem) -> Request:
@@ -130,7 +121,9 @@ def solve(problem: Problem) -> Request:
 def aggregate(problem: Problem, candidates: Sequence[str]) -> Request:
     """Build a request for one better solution from `candidates`, which the prompt shows in the
     given order. Without candidates, build a request to solve the problem."""
-    return Request(AGGREGATE, REFINE, problem, candidates) if candidates else solve(problem)
+    if not candidates:
+        return solve(problem)
+    return Request(AGGREGATE, REFINE, problem, candidates)
 
 
 def verify(problem: Problem, candidate: str) -> list[Message]:
@@ -142,9 +135,9 @@ def verify(problem: Problem, candidate: str) -> list[Message]:
 def prompts_sha256(prompts: Sequence[str | Wording], is_proof: bool = False) -> str:
     """Return the SHA-256 of the texts for proofs (`is_proof`) or answers, including the opening of
     a forced answer. The hash is the same for each value of ANSWER."""
-    worded = [prompt if isinstance(prompt, str) else prompt.of(is_proof) for prompt in prompts]
+    texts = [prompt if isinstance(prompt, str) else prompt.of(is_proof) for prompt in prompts]
     for name, form in forms(BOXED).items():
-        worded = [text.replace(f"{{{name}}}", form.replace("{}", "{{}}")) for text in worded]
-    return hashlib.sha256(
-        json.dumps([*worded, FORCED_PROOF if is_proof else FORCED_ANSWER]).encode()
-    ).hexdigest()
+        escaped = form.replace("{}", "{{}}")  # as in a template
+        texts = [text.replace(f"{{{name}}}", escaped) for text in texts]
+    texts.append(FORCED_PROOF if is_proof else FORCED_ANSWER)
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()

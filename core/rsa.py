@@ -2,12 +2,30 @@
 
 Step 0 samples N solutions. Each of T further steps writes N new solutions. For each new solution,
 RSA draws K members of the last population, and asks the model for a better solution made from them.
-The draw is uniform, as in the paper, or weighted by verification scores."""
+The draw is uniform, as in the paper, or weighted by verification scores.
+
+`rsa` needs no server and no file, only a function `ask` that returns a completion:
+
+    >>> import asyncio
+    >>> from core.rsa import RsaConstants, rsa
+    >>> from core.types import Completion, Problem
+    >>> async def ask(messages, *names, **changes):
+    ...     reply = f"I saw {messages[0]['content'].count('Candidate ')} candidates."
+    ...     return Completion(key=str(names), seed=0, answer=reply)
+    >>> async def main():
+    ...     config = RsaConstants(N=4, K=2, T=1)
+    ...     async for population in rsa(Problem("p1", "How much is 6*7?", None), ask, config):
+    ...         print([member.completion.text for member in population[:2]])
+    >>> asyncio.run(main())
+    ['I saw 0 candidates.', 'I saw 0 candidates.']
+    ['I saw 2 candidates.', 'I saw 2 candidates.']
+
+A `generator` of core/generate.py also takes a seed and sampling parameters. Its `ask` returns
+`await generator(messages, seeds.derive(0, problem.id, *names), Sampling(max_tokens=4096))`."""
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +42,7 @@ Select = Callable[[np.random.Generator, Sequence[float | None], Any], list[int]]
 Score = Callable[[Problem, Population, int, Ask, Any], Awaitable[None]]
 Stop = Callable[[Problem, Population, Any], bool]
 Aggregate = Callable[[Problem, Sequence[str]], list[Message]]
+Rank = Callable[[int], tuple[int, int]]  # a sort key of parents
 
 
 class SampleConstants(Constants):
@@ -70,10 +89,6 @@ async def rsa(
 ) -> AsyncGenerator[Population, None]:
     """Improve a population of solutions by aggregating random subsets of it.
 
-    A member is requested as soon as its parents have arrived. Up to AHEAD later steps may begin
-    before a step is finished. With `score` or `stop`, a step begins only after the previous step is
-    finished.
-
     Args:
         problem: The problem to solve.
         ask: The function that asks the model. `ask(messages, t, i)` requests member i of step t.
@@ -87,65 +102,116 @@ async def rsa(
     Yields:
         The populations of steps 0 to T, or up to the step at which `stop` ends the run. Each has N
         members."""
-
-    async def member(
-        t: int, i: int, order: Sequence[int], rank: Callable[[int], Any], earlier: Members
-    ) -> Member:
-        texts: dict[int, str] = {}
-        for j in order:  # skip members without text (empty, failed, or truncated too early)
-            if len(texts) == config.K:
-                break
-            if text := carried((await earlier[j]).completion, config):
-                texts[j] = text
-        if not texts:
-            return Member(await ask(prompts.solve(problem), t, i))
-        parents = sorted(texts, key=rank)  # the order of the prompt, which the report repeats
-        return Member(await ask(aggregate(problem, [texts[j] for j in parents]), t, i), parents)
-
-    def begin(t: int, earlier: Members, scores: Sequence[float | None]) -> Members:
-        draws = [seeds.rng(config.SEED, problem.id, "select", t, i) for i in range(config.N)]
-        orders = [select(rng, scores, config) if t else [] for rng in draws]
-        uses = Counter(j for order in orders for j in order[: config.K])
-
-        # the prompt of member i shows parents of low rank first
-        def rank(i: int, j: int) -> tuple[int, int]:
-            # Models prefer certain positions. "random" keeps a candidate from having such a
-            # position in all prompts and taking over the population (benchmarks/fixation.py).
-            # "shared" puts often drawn parents first, for caches.
-            if config.ORDER == "shared":
-                return -uses[j], j
-            return seeds.derive(config.SEED, problem.id, "order", t, i, j), j
-
-        first = [sorted(order[: config.K], key=partial(rank, i)) for i, order in enumerate(orders)]
-        started = {  # send prompts with the same beginning one after the other
-            i: asyncio.create_task(member(t, i, orders[i], partial(rank, i), earlier))
-            for i in sorted(range(config.N), key=first.__getitem__)
-        }
-        return [started[i] for i in range(config.N)]
-
+    steps = _Steps(problem, ask, config, select, aggregate)
     ahead = 0 if score or stop else AHEAD
-    steps: deque[Members] = deque()  # unfinished steps, the oldest first
-    newest: Members = []
     scores: list[float | None] = [None] * config.N
     try:
         for t in range(config.T + 1):
-            while len(steps) <= min(ahead, config.T - t):
-                newest = begin(t + len(steps), newest, scores)
-                steps.append(newest)
-            population = list(await asyncio.gather(*steps[0]))
-            if score and t < config.T:
+            while len(steps.requested) <= min(t + ahead, config.T):
+                steps.request_next(scores)
+            population = await steps.finish(t)
+            is_last = t == config.T
+            if score and not is_last:
                 await score(problem, population, t, ask, config)
-                scores = [each.self_score for each in population]
+                scores = [member.self_score for member in population]
             yield population
             # Use a thread, because comparing answers may take seconds.
-            if stop and t < config.T and await asyncio.to_thread(stop, problem, population, config):
+            if stop and not is_last and await asyncio.to_thread(stop, problem, population, config):
                 return
-            steps.popleft()
     finally:
-        left = [task for members in steps for task in members]
-        for task in left:
+        await steps.cancel()
+
+
+class _Steps:
+    """The steps of RSA on one problem, of which several may be unfinished.
+
+    A member is requested as soon as its parents have arrived, so a slow member delays only its
+    descendants. Up to AHEAD later steps may begin before a step is finished. With `score` or
+    `stop`, a step begins only after the previous step is finished."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        ask: Ask,
+        config: RsaConstants,
+        select: Select,
+        aggregate: Aggregate,
+    ) -> None:
+        self.problem = problem
+        self.ask = ask
+        self.config = config
+        self.select = select
+        self.aggregate = aggregate
+        self.requested: list[Members] = []  # by step
+
+    def request_next(self, scores: Sequence[float | None]) -> None:
+        """Draw the parents of the next step's members, and start a task for each member."""
+        t = len(self.requested)
+        earlier = self.requested[-1] if self.requested else []
+        orders = [self._order(t, i, scores) for i in range(self.config.N)]
+        subsets = [order[: self.config.K] for order in orders]
+        uses = Counter(j for subset in subsets for j in subset)
+        ranks = [self._rank(t, i, uses) for i in range(self.config.N)]
+        prompts_show = [sorted(subsets[i], key=ranks[i]) for i in range(self.config.N)]
+        tasks: dict[int, asyncio.Task[Member]] = {}
+        # Send prompts with the same beginning one after the other, for the server's prefix cache.
+        for i in sorted(range(self.config.N), key=prompts_show.__getitem__):
+            member = self._member(t, i, orders[i], ranks[i], earlier)
+            tasks[i] = asyncio.create_task(member)
+        self.requested.append([tasks[i] for i in range(self.config.N)])
+
+    async def finish(self, t: int) -> Population:
+        """Wait for all members of step t."""
+        return list(await asyncio.gather(*self.requested[t]))
+
+    async def cancel(self) -> None:
+        """Cancel all unfinished members, and wait until they have ended."""
+        tasks = [task for members in self.requested for task in members]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _order(self, t: int, i: int, scores: Sequence[float | None]) -> list[int]:
+        """Return all indices of the previous population in the order in which member i takes
+        parents."""
+        if t == 0:
+            return []
+        rng = seeds.rng(self.config.SEED, self.problem.id, "select", t, i)
+        return self.select(rng, scores, self.config)
+
+    def _rank(self, t: int, i: int, uses: Counter[int]) -> Rank:
+        """Return the key that sorts the parents of member i in its prompt. `uses` counts how often
+        each parent was drawn."""
+        # Models prefer certain positions. "random" keeps a candidate from having such a position
+        # in all prompts and taking over the population (benchmarks/fixation.py). "shared" puts
+        # often drawn parents first, for caches.
+        if self.config.ORDER == "shared":
+            return lambda j: (-uses[j], j)
+        return lambda j: (seeds.derive(self.config.SEED, self.problem.id, "order", t, i, j), j)
+
+    async def _member(
+        self, t: int, i: int, order: Sequence[int], rank: Rank, earlier: Members
+    ) -> Member:
+        """Request member i of step t, made from the first K members in `order` with text."""
+        texts = await self._texts(order, earlier)
+        if not texts:
+            return Member(await self.ask(prompts.solve(self.problem), t, i))
+        parents = sorted(texts, key=rank)  # the order of the prompt, which the report repeats
+        messages = self.aggregate(self.problem, [texts[j] for j in parents])
+        return Member(await self.ask(messages, t, i), parents)
+
+    async def _texts(self, order: Sequence[int], earlier: Members) -> dict[int, str]:
+        """Return the texts of K members by their indices. Members without text (empty, failed, or
+        truncated too early) are skipped."""
+        texts: dict[int, str] = {}
+        for j in order:
+            if len(texts) == self.config.K:
+                break
+            member = await earlier[j]
+            text = carried(member.completion, self.config)
+            if text:
+                texts[j] = text
+        return texts
 
 
 RSA = Scaffold(

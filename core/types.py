@@ -15,26 +15,24 @@ FORCED_ANSWER = "Time is up. The final answer is \\boxed{"
 FORCED_PROOF = "Time is up. This is the proof, as far as it goes:"
 # continues a reply that ended without an answer (ELICIT=1)
 ELICITED_ANSWER = "Therefore, the answer is \\boxed{"
-# the end of these openings, which is left out if the run reads words (ANSWER=text or number)
-BOX = " \\boxed{"
+BOX = " \\boxed{"  # the end of these openings, left out if ANSWER=text or ANSWER=number
 ELICITED_TOKENS = 32  # the token cap of an elicited answer if ANSWER_TOKENS is 0
-# Meanings of the servers' finish reasons. Reasons are in lower case, without details such as ":
-# SAFETY".
-CUT, FILTERED, BROKEN = "length", "content_filter", "error"
+# Meanings of the servers' finish reasons, in lower case and without details such as ": SAFETY".
+CUT = "length"
+FILTERED = "content_filter"
+BROKEN = "error"
 _REASONS = {
-    CUT: (
-        "length max_length max_tokens max_output_tokens model_length pause_turn "
-        "model_context_window_exceeded"
-    ),
-    FILTERED: "content_filter content_filtered safety image_safety recitation refusal prohibited_content blocklist "
-    "spii sensitive guardrail_intervened",
+    CUT: "length max_length max_tokens max_output_tokens model_length pause_turn "
+    "model_context_window_exceeded",
+    FILTERED: "content_filter content_filtered safety image_safety recitation refusal "
+    "prohibited_content blocklist spii sensitive guardrail_intervened",
     BROKEN: "error abort cancelled timeout network_error insufficient_system_resource",
 }
-ENDS = {reason: end for end, reasons in _REASONS.items() for reason in reasons.split()}
 TOOL_CALL = "tool_calls"  # the finish reason of a reply that calls tools and has no text
 PROOF = "proof"  # the answer_type of a problem that asks for a proof
-# the kinds of problems that a grader accepts
-ANSWERS, PROOFS, EITHER = "answers", "proofs", "either"
+ANSWERS = "answers"  # the kinds of problems that a grader accepts
+PROOFS = "proofs"
+EITHER = "either"
 SCORER = "scorer"  # the model at GRADER_URL, as a scaffold addresses it
 MAX_POINTS = 7  # most points of a proof, as at olympiads
 GOOD = 6  # the fewest points of a proof that is right except for slips
@@ -45,21 +43,21 @@ CHARACTERS = 3  # approximate characters per token, if the server counts no toke
 
 def end_of(finish_reason: str | None) -> str:
     """Return CUT, FILTERED or BROKEN, or "" if the reply ended in another way."""
-    return ENDS.get(
-        (finish_reason or "")
-        .partition(":")[0]
-        .strip()
-        .lower()
-        .rpartition(".")[2]
-        .replace("-", "_"),
-        "",
-    )
+    reason, _, _ = (finish_reason or "").partition(":")
+    _, _, name = reason.strip().lower().rpartition(".")
+    name = name.replace("-", "_")
+    for end, reasons in _REASONS.items():
+        if name in reasons.split():
+            return end
+    return ""
 
 
 def opening_for(text: str, reading: str) -> str:
     """Return the opening `text` of an answer, without its box if the reading (Problem.reading)
     expects none."""
-    return text.removesuffix(BOX) if reading.startswith((f"{TEXT} ", f"{LAST_NUMBER} ")) else text
+    if reading.startswith((f"{TEXT} ", f"{LAST_NUMBER} ")):
+        return text.removesuffix(BOX)
+    return text
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,9 @@ class Problem:
     @property
     def reading(self) -> str:
         """The way of reading (if it is not "boxed") and the answer type, as in Sampling.elicit."""
-        return self.answer_type if self.way == BOXED else f"{self.way} {self.answer_type}"
+        if self.way == BOXED:
+            return self.answer_type
+        return f"{self.way} {self.answer_type}"
 
     @property
     def is_proof(self) -> bool:
@@ -130,29 +130,30 @@ class Sampling:
         """Return the sampling parameters for a solution or a proof, from an experiment's constants.
         Solutions of a problem with this `answer_type` are continued if they lack an answer and
         ELICIT is 1."""
-        waits = config.WAITS if isinstance(config, Waiting) else 0
-        tokens = config.ANSWER_TOKENS if isinstance(config, Forced) else 0
-        return cls(
+        sampling = cls(
             temperature=config.TEMPERATURE,
             top_p=config.TOP_P,
             top_k=config.TOP_K,
             min_p=config.MIN_P,
             max_tokens=config.MAX_TOKENS,
-            answer_tokens=tokens,  # if thinking was cut off
-            answer_opening=FORCED_PROOF
-            if is_proof
-            else opening_for(FORCED_ANSWER, answer_type if tokens else ""),
-            waits=waits,
-            wait_word=config.WAIT_WORD if isinstance(config, Waiting) and waits else WAIT,
-            elicit=answer_type
-            if isinstance(config, Forced) and config.ELICIT and not is_proof
-            else "",
         )
+        if isinstance(config, Waiting) and config.WAITS:
+            sampling = replace(sampling, waits=config.WAITS, wait_word=config.WAIT_WORD)
+        if isinstance(config, Forced) and config.ANSWER_TOKENS:
+            opening = opening_for(FORCED_ANSWER, answer_type)
+            sampling = replace(sampling, answer_tokens=config.ANSWER_TOKENS, answer_opening=opening)
+        if is_proof:
+            return replace(sampling, answer_opening=FORCED_PROOF)
+        if isinstance(config, Forced) and config.ELICIT:
+            sampling = replace(sampling, elicit=answer_type)
+        return sampling
 
     def but(self, **changes: Any) -> "Sampling":
         """Return the parameters with `changes`. Requests with changes are side calls, so nothing is
         elicited."""
-        return replace(self, **{"elicit": "", **changes}) if changes else self
+        if not changes:
+            return self
+        return replace(self, **{"elicit": "", **changes})
 
     @property
     def elicited_tokens(self) -> int:
@@ -166,10 +167,10 @@ class Sampling:
         keys omit it."""
         if self.elicit:
             return replace(self, elicit="")
-        less = replace(
-            self, waits=self.waits - 1, wait_word=self.wait_word if self.waits > 1 else WAIT
-        )
-        return less if self.waits else None
+        if not self.waits:
+            return None
+        waits = self.waits - 1
+        return replace(self, waits=waits, wait_word=self.wait_word if waits else WAIT)
 
 
 @dataclass(frozen=True)
@@ -208,12 +209,9 @@ class Completion:
     logprob: float | None = None
     # if the server's context ended the reply before its token cap, its tokens with the prompt
     context: int = 0
-    # the server (Server.origin), or "" if not recorded
-    origin: str = field(default="", compare=False)
-    # the model's name in the server's reply, or "" if missing
-    model: str = field(default="", compare=False)
-    # whether the completion comes from the journal
-    reused: bool = field(default=False, compare=False)
+    origin: str = field(default="", compare=False)  # the server (Server.origin), or ""
+    model: str = field(default="", compare=False)  # the model's name in the reply, or ""
+    reused: bool = field(default=False, compare=False)  # whether it comes from the journal
 
     @property
     def text(self) -> str:
@@ -254,14 +252,12 @@ class Completion:
     def counted(self) -> tuple[int | None, int | None, int | None]:
         """The numbers of prompt, cached and completion tokens. A number that the server did not
         report is None."""
-        prompt = self.prompt_tokens if self.prompt_tokens or self.error else None
-        cached = None if prompt is None else self.cached_tokens
-        is_silent = prompt is not None and not (self.thinking or self.text)
-        return (
-            prompt,
-            cached,
-            self.completion_tokens if self.completion_tokens or is_silent else None,
-        )
+        has_prompt = bool(self.prompt_tokens or self.error)
+        is_silent = has_prompt and not (self.thinking or self.text)
+        prompt = self.prompt_tokens if has_prompt else None
+        cached = self.cached_tokens if has_prompt else None
+        completion = self.completion_tokens if self.completion_tokens or is_silent else None
+        return prompt, cached, completion
 
 
 @dataclass(frozen=True)
@@ -310,7 +306,8 @@ class Stage(Population):
 
     def __init__(self, name: str, members: Iterable[Member], is_partial: bool = False) -> None:
         super().__init__(members)
-        self.name, self.is_partial = name, is_partial
+        self.name = name
+        self.is_partial = is_partial
 
 
 def carried(completion: Completion, config: Carrying) -> str:
@@ -319,11 +316,12 @@ def carried(completion: Completion, config: Carrying) -> str:
     completion's characters per token."""
     if config.CARRY == "answer":
         return completion.text
-    whole = f"{completion.thinking}\n\n{completion.text}".strip()
-    tokens = completion.completion_tokens or len(whole) // CHARACTERS
+    text = f"{completion.thinking}\n\n{completion.text}".strip()
+    tokens = completion.completion_tokens or len(text) // CHARACTERS
     if config.CARRY == "full" or tokens <= config.CARRY_TOKENS:
-        return whole
-    return whole[-max(1, len(whole) * config.CARRY_TOKENS // tokens) :]
+        return text
+    characters = len(text) * config.CARRY_TOKENS // tokens
+    return text[-max(1, characters) :]
 
 
 @runtime_checkable

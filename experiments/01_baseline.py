@@ -1,8 +1,9 @@
 """Baseline: independent samples and their majority vote.
 
 Question: how good is the model alone, and how much can a majority vote or an ideal choice (pass@k)
-add? Expected: the majority vote is above pass@1, and pass@8 is above the majority vote. Command:
-bash scripts/run.sh 01_baseline
+add?
+Expected: the majority vote is above pass@1, and pass@8 is above the majority vote.
+Command: bash scripts/run.sh 01_baseline
 """
 
 from core.rsa import BASELINE

@@ -5,7 +5,8 @@ and aggregates them. This is the loop of the paper with smaller settings. 16_rsa
 paper's settings.
 
 Question: how much does each step of aggregation add to a population of N solutions (arXiv
-2509.26626)? Expected: mean accuracy rises with every step and exceeds the majority vote of step 0.
+2509.26626)?
+Expected: mean accuracy rises with every step and exceeds the majority vote of step 0.
 Command: bash scripts/run.sh 02_rsa_basic
 """
 

@@ -5,9 +5,9 @@ completions.
 
 Question: how many tokens does 02_rsa_basic spend on problems whose answer no longer changes?
 Expected: accuracy is the same as in 02_rsa_basic, with fewer tokens. Accuracy is lower if members
-share an error that later steps would correct, as with the embedded model. Command: bash
-scripts/run.sh 04_rsa_adaptive (after 02_rsa_basic: bash scripts/compare.sh 02_rsa_basic
-04_rsa_adaptive)
+share an error that later steps would correct, as with the embedded model.
+Command: bash scripts/run.sh 04_rsa_adaptive (after 02_rsa_basic: bash scripts/compare.sh
+02_rsa_basic 04_rsa_adaptive)
 """
 
 from harness.run import run
@@ -17,9 +17,7 @@ N = 8  # population: number of solutions at every step
 K = 3  # subset: number of solutions that one aggregation sees (1: self-refinement)
 T = 5  # largest number of aggregation steps after step 0
 STOP_WHEN_UNANIMOUS = 1  # 1: stop a problem when all N members give the same answer, 0: off
-STOP_CONFIDENCE = (
-    0.0  # least probability of a majority that stops a problem (0.95: 7 votes of 8), or 0 for off
-)
+STOP_CONFIDENCE = 0.0  # least probability of a majority that stops (0.95: 7 votes of 8), or 0: off
 MAX_TOKENS = 16384  # token cap of one completion, thinking included
 TEMPERATURE = 0.7
 PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file

@@ -3,10 +3,11 @@
 Each round uses every solution in exactly K merges, if none is empty. A pairwise knock-out then
 selects one solution. A problem takes at most 39 completions.
 
-Question: how much do equal use of all solutions and a final selection add to RSA? Expected: the
-last population is about as accurate as 02_rsa_basic with T=3. The selected solution is at least as
-accurate as the population's mean. It is more accurate than the majority vote only if the model
-distinguishes right from wrong solutions. Command: bash scripts/run.sh 05_rsa_qed
+Question: how much do equal use of all solutions and a final selection add to RSA?
+Expected: the last population is about as accurate as 02_rsa_basic with T=3. The selected solution
+is at least as accurate as the population's mean. It is more accurate than the majority vote only if
+the model distinguishes right from wrong solutions.
+Command: bash scripts/run.sh 05_rsa_qed
 """
 
 from harness.run import run

@@ -5,8 +5,8 @@ pairwise knock-out then selects one solution of the chosen group.
 
 Question: how much do single judgements, a grouping by answers and a knock-out add to N solutions?
 Expected: with a good judge, accuracy is above the majority vote of the same N solutions, because
-the right group may be small. With a poor judge, accuracy is below that vote. Command: bash
-scripts/run.sh 07_nomos
+the right group may be small. With a poor judge, accuracy is below that vote.
+Command: bash scripts/run.sh 07_nomos
 """
 
 from harness.run import run

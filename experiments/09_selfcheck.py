@@ -5,17 +5,16 @@ and corrects it if the review rejects it. Set CLASSIFY=0 for a model that can ju
 not a review.
 
 Question: does the model find its own mistakes if it reviews as a strict examiner (arXiv
-2507.15855)? Expected: accuracy is above 14_refinement if reviews distinguish right from wrong
-solutions. Otherwise, accuracy is about the same, at a higher cost in tokens. Command: bash
-scripts/run.sh 09_selfcheck
+2507.15855)?
+Expected: accuracy is above 14_refinement if reviews distinguish right from wrong solutions.
+Otherwise, accuracy is about the same, at a higher cost in tokens.
+Command: bash scripts/run.sh 09_selfcheck
 """
 
 from harness.run import run
 from harness.scaffolds.selfcheck import SELFCHECK
 
-CLASSIFY = (
-    1  # 1: a second request decides whether a review accepts, 0: the review's own verdict decides
-)
+CLASSIFY = 1  # 1: a second request decides whether a review accepts, 0: the review's verdict does
 ROUNDS = 30  # largest number of reviews, each with a correction if it rejects the solution
 PASSES = 5  # number of accepting reviews in a row that end the loop
 FAILURES = 10  # number of rejecting reviews in a row that end the loop

@@ -3,9 +3,10 @@
 The plan verifies and improves every solution, merges the solutions of each slot, and selects one
 merge.
 
-Question: is this fixed plan worth its tokens (static_math_agent of QED-Nano)? Expected: accuracy is
-above majority voting at equal tokens if the model's reports find its errors. Otherwise, accuracy is
-below majority voting. Command: bash scripts/run.sh 10_static_math_agent
+Question: is this fixed plan worth its tokens (static_math_agent of QED-Nano)?
+Expected: accuracy is above majority voting at equal tokens if the model's reports find its errors.
+Otherwise, accuracy is below majority voting.
+Command: bash scripts/run.sh 10_static_math_agent
 """
 
 from harness.run import run

@@ -3,9 +3,10 @@
 The model's tools are approaches, solve, verify, improve, select, merge and submit.
 
 Question: does a model that plans its own calls (math_agent of QED-Nano) beat the fixed plan of
-10_static_math_agent? Expected: with a 4B model, the fixed plan is more accurate, because such a
-model seldom plans well. The notes in the results count the model's invalid calls. Command: bash
-scripts/run.sh 11_math_agent
+10_static_math_agent?
+Expected: with a 4B model, the fixed plan is more accurate, because such a model seldom plans well.
+The notes in the results count the model's invalid calls.
+Command: bash scripts/run.sh 11_math_agent
 """
 
 from harness.run import run

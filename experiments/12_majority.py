@@ -2,9 +2,10 @@
 
 Compare every scaffold with this curve.
 
-Question: how accurate is a majority vote that spends as many tokens as a scaffold? Expected: the
-accuracy of the vote rises with every doubling, each time by less. The vote of all N samples is
-below pass@N. Command: bash scripts/run.sh 12_majority
+Question: how accurate is a majority vote that spends as many tokens as a scaffold?
+Expected: the accuracy of the vote rises with every doubling, each time by less. The vote of all N
+samples is below pass@N.
+Command: bash scripts/run.sh 12_majority
 """
 
 from harness.run import run

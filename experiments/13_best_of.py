@@ -1,8 +1,9 @@
 """Best of N: the model scores its own solutions.
 
-Question: does the model choose a right solution more often than the majority vote does? Expected:
-accuracy is above the mean of the samples if the model distinguishes right from wrong solutions (AUC
-above 0.5). Ties between scores reduce the gain. Command: bash scripts/run.sh 13_best_of
+Question: does the model choose a right solution more often than the majority vote does?
+Expected: accuracy is above the mean of the samples if the model distinguishes right from wrong
+solutions (AUC above 0.5). Ties between scores reduce the gain.
+Command: bash scripts/run.sh 13_best_of
 """
 
 from harness.run import run
@@ -10,9 +11,9 @@ from harness.scaffolds.best_of import BEST_OF
 
 N = 8  # number of solutions to choose from
 MAX_TOKENS = 16384  # token cap of one completion, thinking included
-VERIFY_MODE = "verdict"  # "verdict": a verdict after thinking, "p_true": P(True) of one token, without thinking
+VERIFY_MODE = "verdict"  # "verdict" (after thinking), or "p_true" (P(True), without thinking)
 VERIFY_TOKENS = 8192  # token cap of one verdict, thinking included (p_true: 1 token)
-VERIFY_SAMPLES = 4  # number of verdicts per solution (p_true: 1). Their mean is the score, so more give fewer ties
+VERIFY_SAMPLES = 4  # verdicts per solution (p_true: 1). Their mean is the score (more: fewer ties)
 VERIFIER = "model"  # "model": the run's model verifies, "scorer": the model at GRADER_URL
 TEMPERATURE = 0.7
 PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file

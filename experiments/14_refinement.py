@@ -3,8 +3,10 @@
 With N = 1, this is RSA with N = K = 1. The RSA paper uses RSA with K = 1 as a control.
 
 Question: how much of RSA's gain needs several candidates, and how much comes from a second look at
-one solution? Expected: accuracy rises in the first rounds only. Accuracy stays below the majority
-vote of as many independent samples (12_majority). Command: bash scripts/run.sh 14_refinement
+one solution?
+Expected: accuracy rises in the first rounds only. Accuracy stays below the majority vote of as many
+independent samples (12_majority).
+Command: bash scripts/run.sh 14_refinement
 """
 
 from harness.run import run

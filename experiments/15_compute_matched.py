@@ -5,10 +5,11 @@ numbers, so that a step may cost slightly more than a whole number of samples. A
 proofs, such as PROBLEMS=sums_proof, run bash scripts/grade.sh 15_compute_matched. The comparison
 then counts points instead of votes.
 
-Question: which scaffold makes the best use of a budget of tokens, compute or money? Expected:
-voting is hard to beat at small budgets. RSA gains if the budget allows several steps. Command: bash
-scripts/run.sh 15_compute_matched (on a GPU, first bash scripts/plan.sh 15_compute_matched. For a
-shorter run, add RUNS=1 BUDGETS=2.5,8.5 ENTRIES=01_greedy,13_best_of_4,14_refinement,02_rsa_basic_4)
+Question: which scaffold makes the best use of a budget of tokens, compute or money?
+Expected: voting is hard to beat at small budgets. RSA gains if the budget allows several steps.
+Command: bash scripts/run.sh 15_compute_matched (on a GPU, first bash scripts/plan.sh
+15_compute_matched. For a shorter run, add RUNS=1 BUDGETS=2.5,8.5
+ENTRIES=01_greedy,13_best_of_4,14_refinement,02_rsa_basic_4)
 """
 
 from dataclasses import replace
@@ -24,7 +25,9 @@ VERIFY_TOKENS = 8192  # token cap of one verdict or review, thinking included
 TEMPERATURE = 0.7
 PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
 LIMIT = 0  # number of problems, from the start of the set, or 0 for all
-BUDGET_IN = "tokens"  # unit: tokens, read (+ uncached prompt tokens), read_cold (+ all prompt tokens), flops, dollars
+# Unit of BUDGETS: tokens, read (+ uncached prompt tokens), read_cold (+ all prompt tokens), flops,
+# or dollars.
+BUDGET_IN = "tokens"
 RUNS = 2  # number of runs of each entry, with the seeds SEED, SEED + 1, …
 SEED = 0  # seed of the random draws and of the requests of the first run
 

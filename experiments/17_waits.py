@@ -6,19 +6,18 @@ before each wait, so one run shows the accuracy after every number of waits. The
 answers count.
 
 Question: how much does longer thinking add if the model has already ended its thinking (arXiv
-2501.19393)? Expected: the first waits add a few points for a model that checks its reasoning, and
-later waits add none. The model of s1 rises from 50% to 57% on AIME 2024. A model that only copies
-its thinking gains nothing. The embedded model mostly copies: it rises from 30.0% to 35.2% over 4
-waits (+5.2 points [+2.6, +7.9], 100 problems), for 5 times the tokens. Command: bash scripts/run.sh
-17_waits
+2501.19393)?
+Expected: the first waits add a few points for a model that checks its reasoning, and later waits
+add none. The model of s1 rises from 50% to 57% on AIME 2024. A model that only copies its thinking
+gains nothing. The embedded model mostly copies: it rises from 30.0% to 35.2% over 4 waits (+5.2
+points [+2.6, +7.9], 100 problems), for 5 times the tokens.
+Command: bash scripts/run.sh 17_waits
 """
 
 from core.rsa import BASELINE
 from harness.run import run
 
-WAITS = (
-    4  # largest number of waits (none after the cap is reached, or if the reply shows no thinking)
-)
+WAITS = 4  # largest number of waits (none after the cap, or if the reply shows no thinking)
 WAIT_WORD = "Wait"  # text that continues thinking
 N = 4  # number of samples per problem
 MAX_TOKENS = 16384  # token cap of one completion with all its waits

@@ -4,7 +4,8 @@ To compare scaffolds, change only SCAFFOLD. With equal constants, a scaffold's o
 the same accuracy.
 
 Question: how accurate is a scaffold on a benchmark of final answers, and how much do runs differ
-(avg@3)? Expected: QED-Nano reports 67.5% on IMO-AnswerBench. We have not measured this figure.
+(avg@3)?
+Expected: QED-Nano reports 67.5% on IMO-AnswerBench. We have not measured this figure.
 Command: bash scripts/run.sh 19_answers SCAFFOLD=baseline PROBLEMS=imo_answerbench
 """
 

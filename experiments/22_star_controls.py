@@ -4,21 +4,21 @@ An arm is STaR or one of its controls. In each round, all arms train on as many 
 the same seed.
 
 Question: does STaR need its filter, its rationalised traces and fresh samples? Do unsound traces
-harm it? Expected: training on the first round's traces again reaches STaR's accuracy, if those
-traces teach as much as later ones. Without a filter, a model only confirms its habits. The embedded
-model has not learnt to use the answer in a hint, so a rationalised sample is only one more try.
+harm it?
+Expected: training on the first round's traces again reaches STaR's accuracy, if those traces teach
+as much as later ones. Without a filter, a model only confirms its habits. The embedded model has
+not learnt to use the answer in a hint, so a rationalised sample is only one more try.
 Command: bash scripts/run.sh 22_star_controls (for a shorter run, add RUNS=1 ARMS=star,no_filter)
 """
 
 from labs.star.controls import Controls, control
 
 ROUNDS = 3  # number of rounds (3 are enough for the embedded model)
-DATA = "auto"  # training problems: "auto" (the model's own), "openr1", a name, hub:owner/name, or a file's path
+# Training problems: "auto" (the model's own), "openr1", a name, hub:owner/name, or a file's path.
+DATA = "auto"
 TRAIN_PROBLEMS = 300  # number of training problems in each round
 TRIES = 4  # largest number of samples of a problem until one is kept
-TEMPERATURE = (
-    0.7  # temperature of sampling and of evaluation with SEEDS (another evaluation is greedy)
-)
+TEMPERATURE = 0.7  # of sampling, and of evaluation with SEEDS (another evaluation is greedy)
 EPOCHS = 3  # number of training epochs in a round of the first arm (other arms: as many tokens)
 RATE = 2e-4  # peak learning rate
 SEEDS = "63"  # seeds of evaluation at TEMPERATURE: one, or first-last

@@ -4,8 +4,9 @@ Each iteration trains the policy (the model that proposes tactics) on proofs tha
 found.
 
 Question: does the policy prove more theorems after each iteration, on a set that serves neither
-training nor selection? Expected: the last policy proves more theorems than the first one, and the
-confidence interval of the gain is above 0. The last iterations add less than the first ones.
+training nor selection?
+Expected: the last policy proves more theorems than the first one, and the confidence interval of
+the gain is above 0. The last iterations add less than the first ones.
 Command: bash scripts/run.sh 25_lean_all (for a trial of two minutes, add SMOKE=1)
 """
 
@@ -13,13 +14,12 @@ from labs.lean.experiments import ITERATION as ITERATIONS
 from labs.lean.experiments import iterate
 
 MAX_ITERATION = 2  # number of the last iteration (the first is 0)
-TRAIN_THEOREMS = (
-    "auto"  # theorems to search for training: a file, or "auto" (training lemmas of data/lean)
-)
+TRAIN_THEOREMS = "auto"  # theorems for training: a file, or "auto" (training lemmas of data/lean)
 THEOREMS = "auto"  # theorems of the evaluation: a file, "minif2f", or "auto" (held-out lemmas)
 MAX_NODES = 30  # largest number of tactics sent to Lean in the search of a held-out theorem
 TRAIN_NODES = 150  # largest number of tactics sent to Lean in the search of a training theorem
-EXPLORE = "lemmas"  # more tactics for every state of training theorems: "none", "lemmas", or your own joined by ";"
+# More tactics for every state of training theorems: "none", "lemmas", or your own joined by ";".
+EXPLORE = "lemmas"
 CANDIDATES = 8  # number of tactics requested from the model for each state
 BATCH = 1  # largest number of states expanded together
 TEMPERATURE = 1.0  # sampling temperature of tactics

@@ -4,16 +4,19 @@ The search orders the open states by log probability, by energy, by both, or at 
 model has learnt to give states near a proof a low energy. All searches use the same policy, which
 proposes the tactics.
 
-Question: does the energy order the open states better than log probability does? Expected: if the
-policy proposes few tactics, no open states are left and the order does not matter. EXPLORE adds
-tactics. Also try LENGTH_NORMALISED=1: mean log probabilities may gain as much over summed ones as
-the energy does. Command: bash scripts/run.sh 26_lean_energy ITERATION=2 (after 25_lean_all)
+Question: does the energy order the open states better than log probability does?
+Expected: if the policy proposes few tactics, no open states are left and the order does not matter.
+EXPLORE adds tactics. Also try LENGTH_NORMALISED=1: mean log probabilities may gain as much over
+summed ones as the energy does.
+Command: bash scripts/run.sh 26_lean_energy ITERATION=2 (after 25_lean_all)
 """
 
 from labs.lean.experiments import ABLATION, ablate
 
 ITERATION = 0  # iteration whose policy and energy are used
-THEOREMS = "auto"  # a file of {"theorems": [{"name", "statement"}]}, "minif2f", or "auto" (data/lean's held-out lemmas)
+# A file of {"theorems": [{"name", "statement"}]}, "minif2f", or "auto" (data/lean's held-out
+# lemmas).
+THEOREMS = "auto"
 MAX_NODES = 60  # largest number of tactics sent to Lean in one search
 EXPLORE = "lemmas"  # more tactics for every state: "none", "lemmas", or your own joined by ";"
 ALPHA = 0.5  # weight of log probability against energy in "both"

@@ -1,21 +1,23 @@
-"""A race of the entries of 15_compute_matched at one budget. Entries that can't be the best are
-dropped early.
+"""A race of the entries of 15_compute_matched at one budget.
 
-All entries run on the same problems, in a random order and in blocks. After each block, an entry is
-dropped if it is shown not to be the best. Looks, drops and intervals are printed, and stored in
-results/27_race. The race ends if one entry is left, if no entry left is better than the first by
-EFFECT, or after the last problem.
+Entries that can't be the best are dropped early. All entries run on the same problems, in a random
+order and in blocks. After each block, an entry is dropped if it is shown not to be the best. Looks,
+drops and intervals are printed, and stored in results/27_race. The race ends if one entry is left,
+if no entry left is better than the first by EFFECT, or after the last problem.
 
 Question: which scaffold is the best for my model, problems and budget, with the fewest tokens?
 Expected: poor entries are dropped within 10 to 30 problems. Entries that are equal stay until the
-end. Command: bash scripts/run.sh 27_race (on a GPU, first bash scripts/plan.sh 27_race, which plans
-a race without drops)
+end.
+Command: bash scripts/run.sh 27_race (on a GPU, first bash scripts/plan.sh 27_race, which plans a
+race without drops)
 """
 
 from harness.session.race import comparison_of, run_race
 
 BUDGET = 10.5  # per problem, in units of a sample's mean cost
-BUDGET_IN = "tokens"  # unit: tokens, read (+ uncached prompt tokens), read_cold (+ all prompt tokens), flops, dollars
+# Unit of BUDGET: tokens, read (+ uncached prompt tokens), read_cold (+ all prompt tokens), flops,
+# or dollars.
+BUDGET_IN = "tokens"
 ALPHA = 0.05  # highest chance of any wrong drop, over all entries and looks
 EFFECT = 0.0  # difference in accuracy that does not matter (0.02: 2 points), or 0
 BLOCK = 8  # problems between two looks. More keep a large server busy

@@ -3,9 +3,11 @@
 The model writes without thinking. A server that can't continue a begun answer is refused.
 
 Question: does choosing each step gain more than choosing among whole solutions (13_best_of) at
-equal tokens? Expected: accuracy is above 13_best_of if the model sees a wrong step when it is
-written. A step is cheaper than a solution, so one wrong step costs less. The embedded model sees
-wrong lines by design. Command: bash scripts/run.sh 28_stepwise
+equal tokens?
+Expected: accuracy is above 13_best_of if the model sees a wrong step when it is written. A step is
+cheaper than a solution, so one wrong step costs less. The embedded model sees wrong lines by
+design.
+Command: bash scripts/run.sh 28_stepwise
 """
 
 from harness.run import run
@@ -13,11 +15,11 @@ from harness.scaffolds.stepwise import STEPWISE
 
 N = 4  # number of next steps to choose from
 STEPS = 32  # largest number of steps of a solution
-STEP = "line"  # unit of a step: "line", or "paragraph" (up to a blank line) for models that write in paragraphs
+# Unit of a step: "line", or "paragraph" (up to a blank line) for models that write in paragraphs.
+STEP = "line"
 MAX_TOKENS = 512  # token cap of one step
-VERIFY_MODE = (
-    "points"  # "points": 0 to 7 for the steps so far, "verdict": are they right, "p_true": P(True)
-)
+# "points": 0 to 7 for the steps so far, "verdict": whether they are right, "p_true": P(True).
+VERIFY_MODE = "points"
 VERIFY_TOKENS = 8192  # token cap of one judgement, thinking included (p_true: 1 token)
 VERIFY_SAMPLES = 1  # number of judgements of a step (p_true: 1). Their mean is the score
 VERIFIER = "model"  # "model": the run's model verifies, "scorer": the model at GRADER_URL

@@ -18,8 +18,9 @@ FOLDER = ROOT / "experiments"
 
 # Matches the name of the scaffold that an experiment imports and runs, such as RSA.
 _RUN = re.compile(
-    r"^from (?:core|harness\.scaffolds)\.\w+ import (?:\w+, )*(\w+)[\w, ]*\n.*^ +run\(\1, globals\(\)",
-    re.M | re.S,
+    r"^from (?:core|harness\.scaffolds)\.\w+ import (?:\w+, )*(\w+)[\w, ]*\n"
+    r".*^ +run\(\1, globals\(\)",
+    re.MULTILINE | re.DOTALL,
 )
 
 
@@ -40,72 +41,91 @@ def paths() -> list[Path]:
 def load(name: str) -> ExperimentFile:
     """Load the experiment with this name or path, or the only one whose name starts with it. Raises
     UserError."""
-    known = paths()
-    stem = Path(name).stem or "?"
-    found = [path for path in known if path.stem == stem] or [
-        path for path in known if path.stem.startswith(stem)
-    ]
-    if len(found) != 1:
-        raise UserError(
-            f"{len(found) or 'no'} experiments match {name!r:.60}. To list all: bash scripts/run.sh"
-        )
+    path = _path(name)
     try:
-        namespace = runpy.run_path(str(found[0]))
+        namespace = runpy.run_path(str(path))
     except ModuleNotFoundError as error:
         if error.name != "labs":
             raise
-        what = f"{found[0].stem} needs the folder labs, which is missing"
-        raise UserError(f"{what}. Restore it: git checkout labs") from None
-    planned = [
-        value
-        for value in namespace.values()
-        if isinstance(value, Planned) and not isinstance(value, type)
-    ]
-    if not planned:
         raise UserError(
-            f"{found[0].stem} has no scaffold to run. harness/scaffolds/__init__.py explains how to "
+            f"{path.stem} needs the folder labs, which is missing. Restore it: git checkout labs"
+        ) from None
+    planned: Planned | None = None
+    for value in namespace.values():
+        if isinstance(value, Planned) and not isinstance(value, type):
+            planned = value  # the last one counts
+    if planned is None:
+        raise UserError(
+            f"{path.stem} has no scaffold to run. harness/scaffolds/__init__.py explains how to "
             "add one"
         )
-    return ExperimentFile(found[0].stem, planned[-1], namespace)
+    return ExperimentFile(path.stem, planned, namespace)
+
+
+def _path(name: str) -> Path:
+    """Return the file of an experiment, as `load` describes."""
+    stem = Path(name).stem or "?"
+    matches = [path for path in paths() if path.stem == stem]
+    if not matches:
+        matches = [path for path in paths() if path.stem.startswith(stem)]
+    if len(matches) != 1:
+        raise UserError(
+            f"{len(matches) or 'no'} experiments match {name!r:.60}. To list all: "
+            "bash scripts/run.sh"
+        )
+    return matches[0]
 
 
 @cache
 def of_scaffolds() -> dict[str, str]:
     """Return the first experiment of each scaffold, by the scaffold's name in lower case. Runs no
     experiment."""
-    found: dict[str, str] = {}
+    experiments: dict[str, str] = {}
     for path in paths():
-        if runs := _RUN.search(path.read_text(encoding="utf-8")):
-            found.setdefault(runs[1].lower(), path.stem)
-    return found
+        match = _RUN.search(path.read_text(encoding="utf-8"))
+        if match:
+            experiments.setdefault(match[1].lower(), path.stem)
+    return experiments
 
 
 def chosen(default: str) -> Scaffold[Any]:
     """Return the scaffold that SCAFFOLD=… on the command line names (the first of a sweep's list),
     else the card's, else `default`. A bad name ends the process."""
     with command():  # the experiment has not entered run() yet, which handles errors
-        of_card = str(environment.card().constants.get("SCAFFOLD", default))
-        named = [given.partition("=")[2] for given in sys.argv[1:] if given.startswith("SCAFFOLD=")]
-        return scaffold_named((named or [of_card])[-1].partition(",")[0])
+        value = str(environment.card().constants.get("SCAFFOLD", default))
+        for word in sys.argv[1:]:
+            if word.startswith("SCAFFOLD="):
+                value = word.removeprefix("SCAFFOLD=")
+        first, _, _ = value.partition(",")
+        return scaffold_named(first)
 
 
 def scaffold_named(name: str) -> Scaffold[Any]:
     """Return the scaffold of this name or experiment. Its own constants are as in the experiment.
     Raises UserError."""
-    known = of_scaffolds()
-    experiment = known.get(name, name)
-    if experiment not in known.values():
-        raise UserError(f"SCAFFOLD={name!s:.60} is not one of {', '.join(known)}")
-    found = load(experiment)
-    scaffold = cast(Scaffold[Any], found.planned)
-    about, names = "name of the scaffold that writes the solutions", (*known, *known.values())
+    experiments = of_scaffolds()
+    experiment = experiments.get(name, name)
+    if experiment not in experiments.values():
+        raise UserError(f"SCAFFOLD={name!s:.60} is not one of {', '.join(experiments)}")
+    file = load(experiment)
+    scaffold = cast(Scaffold[Any], file.planned)
+    return replace(scaffold, constants=_constants_with(name, scaffold, file.namespace))
+
+
+def _constants_with(
+    name: str, scaffold: Scaffold[Any], namespace: dict[str, Any]
+) -> type[Constants]:
+    """Return a scaffold's constants with SCAFFOLD=`name`, and with the experiment's values of its
+    own constants as defaults."""
+    experiments = of_scaffolds()
+    choices = (*experiments, *experiments.values())
+    about = "name of the scaffold that writes the solutions"
     types: dict[str, Any] = {"SCAFFOLD": str}
-    values = {"SCAFFOLD": constant(name, about, choices=names)}
-    for each in fields(scaffold.constants):
-        if each.name in found.namespace and each.name not in rules(Constants):
-            types[each.name] = each.type
-            values[each.name] = field(default=found.namespace[each.name], metadata=each.metadata)
-    return replace(
-        scaffold,
-        constants=type("Constants", (scaffold.constants,), {"__annotations__": types, **values}),
-    )
+    values: dict[str, Any] = {"SCAFFOLD": constant(name, about, choices=choices)}
+    for declared in fields(scaffold.constants):
+        if declared.name in namespace and declared.name not in rules(Constants):
+            types[declared.name] = declared.type
+            default = namespace[declared.name]
+            values[declared.name] = field(default=default, metadata=declared.metadata)
+    members = {"__annotations__": types, **values}
+    return type("Constants", (scaffold.constants,), members)

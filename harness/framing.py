@@ -25,10 +25,10 @@ from harness.problems.rows import read_rows
 
 OURS = DATA / "shots.json"
 # worked aggregations before an aggregation, because each shows several candidates
-MOST_AGGREGATIONS = 2
+MAX_AGGREGATIONS = 2
 AGGREGATING = "[aggregate]"  # the line of a prompt's file that begins the prompt for aggregation
-_PLACE = re.compile(r"\{(problem|candidates)\}")
-_NO_PROBLEM = Problem("", "", None)
+_PLACEHOLDER = re.compile(r"\{(problem|candidates)\}")
+_EMPTY_PROBLEM = Problem("", "", None)
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,16 @@ class Shot:
     candidates: tuple[str, ...] = ()
 
 
-def worked(row: Mapping[str, Any], way: str) -> str:
+def worked(row: Mapping[str, Any], answer_form: str) -> str:
     """Return a row's worked solution with a last sentence that states its answer, or "" if one of
     them is missing."""
-    solution, answer = (storable(text_of(row.get(name))) for name in ("solution", "answer"))
+    solution = storable(text_of(row.get("solution")))
+    answer = storable(text_of(row.get("answer")))
     if not (solution and answer):
         return ""
-    boxed, stated = f"The final answer is \\boxed{{{answer}}}.", f"The answer is {answer}."
-    return f"{solution}\n\n{boxed if way in (BOXED, AUTO, WHOLE) else stated}"
+    if answer_form in (BOXED, AUTO, WHOLE):
+        return f"{solution}\n\nThe final answer is \\boxed{{{answer}}}."
+    return f"{solution}\n\nThe answer is {answer}."
 
 
 class Sources(NamedTuple):
@@ -57,7 +59,7 @@ class Sources(NamedTuple):
     shots: str
     system: str
     prompt: str
-    way: str
+    answer_form: str
 
 
 @dataclass(frozen=True)
@@ -76,53 +78,67 @@ class Framing:
         unchanged."""
         if self == Framing() or not isinstance(messages, Request):
             return messages
-        framed: list[Message] = [{"role": "system", "content": self.system}] if self.system else []
-        count, shots = len(messages.candidates), self.shots
+        framed: list[Message] = []
+        if self.system:
+            framed.append({"role": "system", "content": self.system})
+        count = len(messages.candidates)
+        shots = self.shots
         if count:
-            shots = tuple(shot for shot in shots if shot.candidates)[:MOST_AGGREGATIONS]
+            shots = tuple(shot for shot in shots if shot.candidates)[:MAX_AGGREGATIONS]
         for shot in shots:
+            candidates = shot.candidates[:count]
             framed += self._user(
-                Request(messages.several, messages.one, shot.problem, shot.candidates[:count])
+                Request(messages.several, messages.single, shot.problem, candidates)
             )
             framed.append({"role": "assistant", "content": shot.reply})
         return framed + self._user(messages)
 
     def _user(self, request: Request) -> list[Message]:
+        """Return the user's message of a request, in the words of the file's prompt if there is
+        one."""
         template = self.aggregating if request.candidates else self.solving
-        places = {"problem": request.problem.statement, "candidates": request.shown}
-        text = _PLACE.sub(lambda place: places[place[1]], template)
-        return [{"role": "user", "content": text}] if template else request
+        if not template:
+            return request
+        values = {"problem": request.problem.statement, "candidates": request.candidates_text}
+        text = _PLACEHOLDER.sub(lambda match: values[match[1]], template)
+        return [{"role": "user", "content": text}]
 
     @property
     def tokens(self) -> int:
         """The approximate number of tokens that this framing adds to the longest request."""
-        requests = solve(_NO_PROBLEM), aggregate(_NO_PROBLEM, "abc")
-        sizes = [sum(len(each["content"]) for each in self.frame(request)) for request in requests]
-        return 0 if self == Framing() else max(sizes) // CHARACTERS
+        if self == Framing():
+            return 0
+        requests = (solve(_EMPTY_PROBLEM), aggregate(_EMPTY_PROBLEM, "abc"))
+        return max(_characters(self.frame(request)) for request in requests) // CHARACTERS
 
     @property
     def provenance(self) -> dict[str, str | int]:
         """The number of shots and the hash of each part, for results. Unused parts are left out."""
         shots = [[shot.problem.statement, shot.reply, *shot.candidates] for shot in self.shots]
         parts = {"shots": shots, "system": self.system, "prompt": [self.solving, self.aggregating]}
-        texts = {
-            name: json.dumps(part, ensure_ascii=True).encode()
-            for name, part in parts.items()
-            if any(part)
-        }
-        used = {f"{name}_sha256": hashlib.sha256(text).hexdigest() for name, text in texts.items()}
-        return ({"shots": len(shots)} if shots else {}) | used
+        provenance: dict[str, str | int] = {"shots": len(shots)} if shots else {}
+        for name, part in parts.items():
+            if any(part):
+                content = json.dumps(part, ensure_ascii=True).encode()
+                provenance[f"{name}_sha256"] = hashlib.sha256(content).hexdigest()
+        return provenance
 
     @property
     def about(self) -> str:
         """A description of the used parts, or "" if none is used."""
-        shots = f"{len(self.shots)} worked example{'s' * (len(self.shots) > 1)}"
-        parts = {
-            shots: self.shots,
-            "a system message": self.system,
-            "a prompt from a file": self.solving,
-        }
-        return ", ".join(name for name, part in parts.items() if part)
+        parts: list[str] = []
+        if self.shots:
+            plural = "s" if len(self.shots) > 1 else ""
+            parts.append(f"{len(self.shots)} worked example{plural}")
+        if self.system:
+            parts.append("a system message")
+        if self.solving:
+            parts.append("a prompt from a file")
+        return ", ".join(parts)
+
+
+def _characters(messages: Sequence[Message]) -> int:
+    return sum(len(message["content"]) for message in messages)
 
 
 def of(
@@ -146,9 +162,9 @@ def of(
 
 
 def _read_all(sources: Sources) -> Framing:
-    shots = _shots(sources.shots, sources.way)
+    shots = _shots(sources.shots, sources.answer_form)
     system = _system(sources.system)
-    solving, aggregating = _prompt(sources.prompt)
+    solving, aggregating = _prompts(sources.prompt)
     return Framing(shots, system, solving, aggregating, sources)
 
 
@@ -167,68 +183,80 @@ def _check_shots(shots: Sequence[Shot], value: str, problems: Sequence[Problem])
             )
 
 
-def _shots(value: str, way: str) -> tuple[Shot, ...]:
+def _shots(value: str, answer_form: str) -> tuple[Shot, ...]:
     """Return the first built-in shots if `value` is a number, else all shots of the file
     `value`."""
     if re.fullmatch(r"\d{1,9}", value):
-        shots = _read(OURS, way) if int(value) else ()
-        if int(value) > len(shots):
-            raise UserError(
-                f"SHOTS={value}, but there are {len(shots)} built-in shots. Lower it, or give a "
-                "file"
-            )
-        return shots[: int(value)]
+        return _built_in(value, answer_form)
     try:
-        return _read(Path(os.path.expanduser(value)), way)
+        return _read(Path(os.path.expanduser(value)), answer_form)
     except UserError as error:
         raise UserError(f"SHOTS={value:.60}: {error}") from None
 
 
-def _read(path: Path, way: str) -> tuple[Shot, ...]:
+def _built_in(value: str, answer_form: str) -> tuple[Shot, ...]:
+    count = int(value)
+    if count == 0:
+        return ()
+    shots = _read(OURS, answer_form)
+    if count > len(shots):
+        raise UserError(
+            f"SHOTS={value}, but there are {len(shots)} built-in shots. Lower it, or give a file"
+        )
+    return shots[:count]
+
+
+def _read(path: Path, answer_form: str) -> tuple[Shot, ...]:
+    """Read the shots of a file. Raises UserError for a row without a worked solution."""
     shots = []
     for number, problem in enumerate(check(read_rows(path), str(path)), 1):
-        columns = dict(problem.columns)
-        candidates = cells_of(columns).get("candidates") or []
-        given = candidates if isinstance(candidates, list) else [None]
-        replies = [
-            worked(each, way) if isinstance(each, Mapping) else ""
-            for each in (understood(columns), *given)
-        ]
+        replies = _replies(dict(problem.columns), answer_form)
         if problem.is_proof or not all(replies):
             raise UserError(
                 f"row {number} of {path} needs an answer and a worked {listed('solution')}. So "
-                "does each of its "
-                '"candidates", if it has any'
+                'does each of its "candidates", if it has any'
             )
-        shots.append(Shot(replace(problem, way=way), replies[0], tuple(replies[1:])))
+        reply, *candidates = replies
+        shots.append(Shot(replace(problem, way=answer_form), reply, tuple(candidates)))
     return tuple(shots)
+
+
+def _replies(columns: dict[str, Any], answer_form: str) -> list[str]:
+    """Return the worked solution of a row, then its candidates'. Missing ones are ""."""
+    candidates = cells_of(columns).get("candidates") or []
+    if not isinstance(candidates, list):
+        candidates = [None]
+    replies = [worked(understood(columns), answer_form)]
+    for candidate in candidates:
+        row = candidate if isinstance(candidate, Mapping) else {}
+        replies.append(worked(row, answer_form))
+    return replies
 
 
 def _system(value: str) -> str:
     """Return the text of the file `value`, or `value` itself if it is no path."""
-    if os.path.isfile(path := os.path.expanduser(value)) or re.fullmatch(r"\S+\.(txt|md)", value):
+    path = os.path.expanduser(value)
+    if os.path.isfile(path) or re.fullmatch(r"\S+\.(txt|md)", value):
         value = read_text(
             Path(path), "the system message (SYSTEM)", "Give its text, or the path of a text file"
         )
     return storable(value.strip())
 
 
-def _prompt(value: str) -> tuple[str, str]:
+def _prompts(value: str) -> tuple[str, str]:
     """Return the prompts for solving and for aggregation in the file `value`. A missing prompt is
     ""."""
     if not value:
         return "", ""
-    text = read_text(
-        Path(os.path.expanduser(value)), "the prompt (PROMPT)", "Give the path of a text file"
-    )
-    parts = [
-        part.strip()
-        for part in re.split(rf"(?m)^{re.escape(AGGREGATING)}[ \t]*$", text, maxsplit=1)
-    ]
-    for part, wanted in zip(parts, ({"problem"}, {"problem", "candidates"}), strict=False):
-        if set(_PLACE.findall(part)) != wanted:
-            raise UserError(
-                f"PROMPT: {value:.200} needs {{problem}}, and no {{candidates}}. A prompt for "
-                f"aggregation may follow a line {AGGREGATING}, and needs both"
-            )
-    return parts[0], "".join(parts[1:])
+    path = Path(os.path.expanduser(value))
+    text = read_text(path, "the prompt (PROMPT)", "Give the path of a text file")
+    line = rf"(?m)^{re.escape(AGGREGATING)}[ \t]*$"
+    parts = [part.strip() for part in re.split(line, text, maxsplit=1)]
+    placeholders = [set(_PLACEHOLDER.findall(part)) for part in parts]
+    wanted = [{"problem"}, {"problem", "candidates"}]
+    if placeholders != wanted[: len(parts)]:
+        raise UserError(
+            f"PROMPT: {value:.200} needs {{problem}}, and no {{candidates}}. A prompt for "
+            f"aggregation may follow a line {AGGREGATING}, and needs both"
+        )
+    return parts[0], parts[1] if len(parts) > 1 else ""

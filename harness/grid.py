@@ -9,25 +9,26 @@ from typing import Any, cast
 
 from core import constants
 from core.base.errors import UserError
-from core.constants import Constants, Repeated, Seeded, rules
+from core.constants import Constants, Repeated, Rule, Seeded, rules
 from core.engines import environment
 from core.types import Scaffold
 from harness.experiment_file import scaffold_named
 
-MOST = 10_000  # combinations of one sweep
-OWN = {*rules(Repeated), *rules(Seeded)}  # all runs of a sweep have the same seeds
+MAX_CELLS = 10_000  # combinations of one sweep
+SHARED = {*rules(Repeated), *rules(Seeded)}  # all runs of a sweep have the same seeds
 
 
 class TooMany(UserError):
-    """An error for a sweep of more than MOST combinations. `last` has the constants of the last
-    one."""
+    """An error for a sweep of more than MAX_CELLS combinations. `last` has the constants of the
+    last one."""
 
     def __init__(self, count: int, last: "Cell") -> None:
         super().__init__(
-            f"the lists have {count:,} combinations, but a sweep takes at most {MOST:,}. Shorten a "
-            "list"
+            f"the lists have {count:,} combinations, but a sweep takes at most {MAX_CELLS:,}. "
+            "Shorten a list"
         )
-        self.count, self.last = count, last
+        self.count = count
+        self.last = last
 
 
 @dataclass(frozen=True)
@@ -59,86 +60,108 @@ class Grid:
     @property
     def common(self) -> Constants:
         """The constants of the whole sweep: the first run's, but with the longest completions."""
-        configs = [each.config for each in self.cells]
-        most, answer = (
-            max(each.MAX_TOKENS for each in configs),
-            max(each.ANSWER_TOKENS for each in configs),
-        )
-        return replace(configs[0], MAX_TOKENS=most, ANSWER_TOKENS=answer)
+        configs = [cell.config for cell in self.cells]
+        max_tokens = max(config.MAX_TOKENS for config in configs)
+        answer_tokens = max(config.ANSWER_TOKENS for config in configs)
+        return replace(configs[0], MAX_TOKENS=max_tokens, ANSWER_TOKENS=answer_tokens)
 
     @property
     def asking(self) -> list[Cell]:
         """The runs that send requests. A run that differs from another only in a lower T repeats
         its first steps."""
-        most: dict[str, Cell] = {}
+        longest: dict[str, Cell] = {}
         for cell in self.cells:
-            key = named({name: value for name, value in cell.values.items() if name != "T"})
-            if key not in most or cell.values["T"] > most[key].values["T"]:
-                most[key] = cell
-        return list(most.values())
+            others = dict(cell.values)
+            steps = others.pop("T", None)
+            key = named(others)
+            if key not in longest or steps > longest[key].values["T"]:
+                longest[key] = cell
+        return list(longest.values())
 
     def max_completions(self, config: Constants) -> int:
         """Return the highest number of completions per problem and seed, summed over runs."""
-        return sum(each.scaffold.max_completions(each.config) for each in self.asking)
+        return sum(cell.scaffold.max_completions(cell.config) for cell in self.asking)
 
     def texts_shown(self, config: Constants) -> int:
-        return max(each.scaffold.texts_shown(each.config) for each in self.cells)
+        return max(cell.scaffold.texts_shown(cell.config) for cell in self.cells)
 
 
 def named(values: Mapping[str, Any]) -> str:
     """Return the name of a run, such as "N=4,K=2". For a sweep without lists it is "all"."""
-    shown = (
-        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
-        for name, value in values.items()
-    )
-    return ",".join(shown) or "all"
+    settings: list[str] = []
+    for name, value in values.items():
+        text = f"{value:g}" if isinstance(value, float) else str(value)
+        settings.append(f"{name}={text}")
+    return ",".join(settings) or "all"
 
 
 def expand(scaffold: Scaffold[Any], namespace: Mapping[str, Any], words: Sequence[str]) -> Grid:
     """Return the runs of a sweep of an experiment. `words` are NAME=value or NAME=value,value.
     Combinations that contradict each other, such as K > N, are left out. Raises UserError for
     invalid constants, or TooMany."""
-    # the last of each name
-    given = {name: value for name, _, value in (word.partition("=") for word in words)}
-    given = {name: value for name, value in given.items() if "," in value}
-    scaffolds, known = {"": scaffold}, rules(scaffold.constants)
-    if "SCAFFOLD" in known.keys() & given.keys():
-        scaffolds = {name: scaffold_named(name) for name in given["SCAFFOLD"].split(",")}
-        known = {
-            name: rule
-            for each in scaffolds.values()
-            for name, rule in rules(each.constants).items()
-        }
-    values: dict[str, list[Any]] = {}  # texts without choices may contain commas
-    for name, value in given.items():
-        rule = known.get(name)
-        if rule and name not in OWN and not rule.free and (rule.type is not str or rule.choices):
-            values[name] = list(dict.fromkeys(rule.read(name, part) for part in value.split(",")))
-    fixed = [word for word in words if not word.startswith(tuple(f"{name}=" for name in values))]
-    card, cells, left_out, errors = (
-        environment.card(),
-        list[Cell](),
-        dict[str, str](),
-        list[UserError](),
-    )
+    lists = _lists(words)
+    scaffolds = {"": scaffold}
+    if "SCAFFOLD" in lists and "SCAFFOLD" in rules(scaffold.constants):
+        scaffolds = {name: scaffold_named(name) for name in lists["SCAFFOLD"].split(",")}
+    known: dict[str, Rule] = {}
+    for listed_scaffold in scaffolds.values():
+        known |= rules(listed_scaffold.constants)
+    values: dict[str, list[Any]] = {}
+    for name in _swept(lists, known):
+        values[name] = _values(known[name], name, lists[name])
+    swept = tuple(f"{name}=" for name in values)
+    fixed = [word for word in words if not word.startswith(swept)]
+    card = environment.card()
 
     def cell(chosen: Mapping[str, Any]) -> Cell:
-        own = scaffolds[chosen.get("SCAFFOLD", "")]
-        overrides = [*fixed, *(f"{name}={value}" for name, value in chosen.items())]
-        config = constants.read(
-            own.constants, {**namespace, **card.constants_of(own.constants)}, overrides
-        )
-        return Cell(chosen, own, cast(Constants, config))
+        cell_scaffold = scaffolds[chosen.get("SCAFFOLD", "")]
+        kind = cell_scaffold.constants
+        settings = [f"{name}={value}" for name, value in chosen.items()]
+        values_in_file = {**namespace, **card.constants_of(kind)}
+        config = constants.read(kind, values_in_file, [*fixed, *settings])
+        return Cell(chosen, cell_scaffold, cast(Constants, config))
 
-    if (count := math.prod(map(len, values.values()))) > MOST:
-        raise TooMany(count, cell({name: each[-1] for name, each in values.items()}))
-    for chosen in product(*values.values()):
-        picked = dict(zip(values, chosen, strict=True))
+    count = math.prod(map(len, values.values()))
+    if count > MAX_CELLS:
+        last = {name: options[-1] for name, options in values.items()}
+        raise TooMany(count, cell(last))
+    cells: list[Cell] = []
+    left_out: dict[str, str] = {}
+    errors: list[UserError] = []
+    for combination in product(*values.values()):
+        chosen = dict(zip(values, combination, strict=True))
         try:
-            cells.append(cell(picked))
+            cells.append(cell(chosen))
         except UserError as error:
-            left_out[named(picked)] = str(error).partition(". ")[0]
+            left_out[named(chosen)] = str(error).partition(". ")[0]
             errors.append(error)
     if not cells:
         raise errors[0]
     return Grid(cells, left_out)
+
+
+def _lists(words: Sequence[str]) -> dict[str, str]:
+    """Return the values with a comma by name. The last value of a name counts."""
+    settings: dict[str, str] = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        settings[name] = value
+    return {name: value for name, value in settings.items() if "," in value}
+
+
+def _swept(lists: Mapping[str, str], known: Mapping[str, Rule]) -> list[str]:
+    """Return the names whose values are lists. A text without choices may contain commas."""
+    names: list[str] = []
+    for name in lists:
+        rule = known.get(name)
+        if rule is None or rule.free or name in SHARED:
+            continue
+        if rule.type is not str or rule.choices:
+            names.append(name)
+    return names
+
+
+def _values(rule: Rule, name: str, text: str) -> list[Any]:
+    """Return the different values of a list, in order."""
+    values = [rule.read(name, part) for part in text.split(",")]
+    return list(dict.fromkeys(values))

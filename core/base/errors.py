@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-from core.base.terminal import say
+from core.base.terminal import cut, say
 
 LONGEST_LINE = 2000  # characters
 MORE_FILES = (
@@ -56,12 +56,12 @@ class Elsewhere(UserError):
         )
 
 
-def one_line(text: str, most: int = LONGEST_LINE) -> str:
-    """Return `text` on one line of at most `most` characters. Unprintable characters become
+def one_line(text: str, limit: int = LONGEST_LINE) -> str:
+    """Return `text` on one line of at most `limit` characters. Unprintable characters become
     escapes."""
-    text = " ".join(text[: most + 1].split())
+    text = " ".join(text[: limit + 1].split())
     text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return cut(text, limit)
 
 
 def foremost(error: BaseException) -> BaseException:
@@ -69,8 +69,9 @@ def foremost(error: BaseException) -> BaseException:
     the first error."""
     if not isinstance(error, BaseExceptionGroup):
         return error
-    flat = [foremost(each) for each in error.exceptions]
-    return next((each for each in flat if not isinstance(each, UserError)), flat[0])
+    errors = [foremost(member) for member in error.exceptions]
+    bugs = [member for member in errors if not isinstance(member, UserError)]
+    return (bugs or errors)[0]
 
 
 class Output:
@@ -84,13 +85,14 @@ class Output:
     def write(self, text: str) -> int:
         # characters that the locale's encoding lacks are escaped
         encoding = self._stream.encoding or "utf-8"
-        self._kept(self._stream.write, text.encode(encoding, "backslashreplace").decode(encoding))
+        encodable = text.encode(encoding, "backslashreplace").decode(encoding)
+        self._try(self._stream.write, encodable)
         return len(text)
 
     def flush(self) -> None:
-        self._kept(self._stream.flush)
+        self._try(self._stream.flush)
 
-    def _kept(self, act: Any, *args: str) -> None:
+    def _try(self, act: Any, *args: str) -> None:
         try:
             act(*args)
         except OSError as error:  # from now on, buffered and new text goes to the null device
@@ -104,15 +106,18 @@ class Output:
 
 
 @contextmanager
-def kept() -> Iterator[Output]:
+def guarded_output() -> Iterator[Output]:
     """Replace standard output and error by Output streams during the block. Yields the stream of
     standard output."""
-    streams = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = shown, errors = Output(sys.stdout), Output(sys.stderr)
+    streams = (sys.stdout, sys.stderr)
+    output = Output(sys.stdout)
+    errors = Output(sys.stderr)
+    sys.stdout = output
+    sys.stderr = errors
     try:
-        yield shown
+        yield output
     finally:
-        shown.flush()
+        output.flush()
         errors.flush()
         sys.stdout, sys.stderr = streams
 
@@ -121,10 +126,10 @@ def kept() -> Iterator[Output]:
 def command() -> Iterator[None]:
     """Wrap the body of a command. A UserError, or too many open files, becomes one line on standard
     error. The status is 2, or 1 for RunFailed. Ctrl-C gives 130. If output can't be written, the
-    command continues (see _unshown)."""
+    command continues (see _output_lost)."""
     # saves 0.25 s at exit, because Python then skips a search for reference cycles
     atexit.register(gc.freeze)
-    with kept() as shown:
+    with guarded_output() as output:
         end: SystemExit | None = None
         try:
             yield
@@ -134,16 +139,16 @@ def command() -> Iterator[None]:
         except KeyboardInterrupt:
             print("stopped", file=sys.stderr)
             end = SystemExit(130)
-        except SystemExit as asked:
-            end = asked
+        except SystemExit as exit_:
+            end = exit_
         except (OSError, BaseExceptionGroup) as error:
             first = foremost(error)
             if not isinstance(first, OSError) or first.errno != errno.EMFILE:
                 raise
             end = _failed(f"too many open files: {MORE_FILES}", 2)
-        shown.flush()
-        if shown.lost and not (end and end.code):
-            end = _unshown(shown.lost)
+        output.flush()
+        if output.lost and not (end and end.code):
+            end = _output_lost(output.lost)
     if end:
         raise end from None
 
@@ -153,11 +158,10 @@ def _failed(message: str, status: int) -> SystemExit:
     return SystemExit(status)
 
 
-def _unshown(why: OSError) -> SystemExit:
+def _output_lost(error: OSError) -> SystemExit:
     """Return the SystemExit of a command that lost standard output. The status is 141 for a closed
     pipe, else 1."""
-    if isinstance(why, BrokenPipeError):
+    if isinstance(error, BrokenPipeError):
         return SystemExit(128 + signal.SIGPIPE)
-    return _failed(
-        f"cannot write to standard output ({why.strerror or why}). All files are saved", 1
-    )
+    reason = error.strerror or error
+    return _failed(f"cannot write to standard output ({reason}). All files are saved", 1)

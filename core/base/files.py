@@ -29,12 +29,13 @@ def results_dir() -> Path:
     """Return the results folder, and create it if it is missing. Raises UserError if the folder is
     not writable. The folder is $RESULTS_DIR if set, else /workspace/results if /workspace is
     writable, else HOME/results."""
-    named = os.environ.get("RESULTS_DIR")
-    folder = (
-        Path(os.path.expanduser(named))
-        if named
-        else (VOLUME if can_write(VOLUME) else HOME) / "results"
-    )
+    setting = os.environ.get("RESULTS_DIR")
+    if setting:
+        folder = Path(os.path.expanduser(setting))
+    elif can_write(VOLUME):
+        folder = VOLUME / "results"
+    else:
+        folder = HOME / "results"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # a test write, because the disk may be full or read-only
@@ -68,13 +69,14 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
     may write a path. Raises UserError. If `path` is a link, the file replaces the link. The linked
     file stays the same."""
     draft = _draft(path)
+    parts = [content] if isinstance(content, bytes) else content
     try:
         # the folder may have been removed since the run began
         path.parent.mkdir(parents=True, exist_ok=True)
         if draft.is_symlink():
             draft.unlink()
         with open(draft, "wb", opener=open_own) as file:
-            file.writelines([content] if isinstance(content, bytes) else content)
+            file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, path)
@@ -94,9 +96,9 @@ def make_folder(path: Path) -> None:
 
 
 @contextmanager
-def whole(out: Path, what: str, size: int = 0) -> Iterator[Path]:
+def whole(out: Path, noun: str, size: int = 0) -> Iterator[Path]:
     """Yield the path of a draft (file or folder). The draft is renamed to `out` after the block, or
-    removed if the block fails. Raises UserError if `out` exists or can't be written, or if `what`,
+    removed if the block fails. Raises UserError if `out` exists or can't be written, or if `noun`,
     of `size` bytes, does not fit."""
     if out.exists():
         raise UserError(f"{out} exists. Remove it, or choose another name")
@@ -104,10 +106,12 @@ def whole(out: Path, what: str, size: int = 0) -> Iterator[Path]:
         raise UserError(
             f"the folder {out.parent} does not exist. Create it, or choose another folder"
         )
-    _discard(draft := _draft(out))
-    if (free := shutil.disk_usage(out.parent).free) < size:
+    draft = _draft(out)
+    _discard(draft)
+    free = shutil.disk_usage(out.parent).free
+    if free < size:
         raise UserError(
-            f"{what} needs {in_words(size)}, but {out.parent} has {in_words(free)} free. Free some "
+            f"{noun} needs {in_words(size)}, but {out.parent} has {in_words(free)} free. Free some "
             "space"
         )
     try:
@@ -123,7 +127,9 @@ def whole(out: Path, what: str, size: int = 0) -> Iterator[Path]:
 
 def in_words(size: float) -> str:
     """Format a number of bytes in GB or MB."""
-    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
+    if size >= 1e9:
+        return f"{size / 1e9:.1f} GB"
+    return f"{size / 1e6:.1f} MB"
 
 
 def _discard(path: Path) -> None:
@@ -135,11 +141,11 @@ def _discard(path: Path) -> None:
 
 def _flush(path: Path) -> None:
     """Flush the content of a file, or the file names of a folder, to the disk."""
-    opened = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(opened)
+        os.fsync(descriptor)
     finally:
-        os.close(opened)
+        os.close(descriptor)
 
 
 def open_own(path: Path | str, flags: int, mode: int = 0o666) -> int:
@@ -152,10 +158,10 @@ def open_own(path: Path | str, flags: int, mode: int = 0o666) -> int:
 def open_log(path: Path) -> TextIO:
     """Open a log for appending. Only the owner can read a new log, because servers may print keys.
     Raises UserError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     try:
-        return open(
-            open_own(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w", encoding="utf-8"
-        )
+        descriptor = open_own(path, flags, 0o600)
+        return open(descriptor, "w", encoding="utf-8")
     except OSError as error:
         raise trouble(path, error, NOTHING_LOST) from None
 
@@ -170,71 +176,66 @@ def _draft(path: Path) -> Path:
     return path.with_name(f".{path.name}.new")
 
 
-def trouble(path: Path, error: OSError, kept: str) -> UserError:
-    """Return the error for the user if `path` cannot be written. `kept` says which work is kept or
-    lost."""
-    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    why = (
-        "the disk is full. Free some space"
-        if is_full
-        else f"writing failed ({error.strerror}). Remove the cause"
-    )
-    if error.errno == errno.ELOOP:  # from open_own
-        why = (
+def trouble(path: Path, error: OSError, work: str) -> UserError:
+    """Return the error for the user if `path` cannot be written. `work` says which work is lost."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        advice = "the disk is full. Free some space"
+    elif error.errno == errno.ELOOP:  # from open_own
+        advice = (
             "this file is a link, which a run does not follow. Put the file itself there, or "
             "remove the link"
         )
-    return UserError(f"{path}: {why}, and run the same command again ({kept})")
+    else:
+        advice = f"writing failed ({error.strerror}). Remove the cause"
+    return UserError(f"{path}: {advice}, and run the same command again ({work})")
 
 
 def storable(text: str) -> str:
     """Return `text` without surrogates, which files and requests cannot contain. Surrogate pairs
     become one character, and lone surrogates become U+FFFD."""
-    return (
-        text
-        if text.isascii()
-        else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    )
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def read_lines(path: Path, what: str, remedy: str) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file. Raises UserError, with the noun `what` and the `remedy`, if
+def read_lines(path: Path, noun: str, remedy: str) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file. Raises UserError, with the `noun` and the `remedy`, if
     it can't be read."""
     # Windows editors write a BOM
-    with _reading(path, what, remedy), open(path, encoding="utf-8-sig") as file:
+    with _reading(path, noun, remedy), open(path, encoding="utf-8-sig") as file:
         yield from file
 
 
 @contextmanager
-def opened(path: Path, what: str, remedy: str) -> Iterator[BinaryIO]:
+def opened(path: Path, noun: str, remedy: str) -> Iterator[BinaryIO]:
     """Open the file `path` for reading bytes. Raises UserError if it can't be read."""
-    with _reading(path, what, remedy), open(path, "rb") as file:
+    with _reading(path, noun, remedy), open(path, "rb") as file:
         yield file
 
 
 @contextmanager
-def _reading(path: Path, what: str, remedy: str) -> Iterator[None]:
+def _reading(path: Path, noun: str, remedy: str) -> Iterator[None]:
     try:
         if os.path.exists(path) and not os.path.isfile(path):
             raise OSError(errno.EINVAL, "not a regular file")  # reading a pipe would block
         yield
     except UnicodeDecodeError as error:
         raise UserError(
-            f"{what} {path} is not UTF-8 text (byte {error.start}). Save it as UTF-8"
+            f"{noun} {path} is not UTF-8 text (byte {error.start}). Save it as UTF-8"
         ) from None
     except OSError as error:
-        raise UserError(f"{what} {path} can't be read ({error.strerror}). {remedy}") from None
+        raise UserError(f"{noun} {path} can't be read ({error.strerror}). {remedy}") from None
 
 
-def read_text(path: Path, what: str, remedy: str) -> str:
+def read_text(path: Path, noun: str, remedy: str) -> str:
     """Return the text of the file `path`. Raises UserError if it can't be read or is not UTF-8."""
-    return "".join(read_lines(path, what, remedy))
+    return "".join(read_lines(path, noun, remedy))
 
 
-def read_json(path: Path, what: str, remedy: str) -> Any:
+def read_json(path: Path, noun: str, remedy: str) -> Any:
     """Return the value in the JSON file `path`. Raises UserError if it can't be read or is not
     JSON."""
-    return parse_json(read_text(path, what, remedy), f"{what} {path}", remedy)
+    return parse_json(read_text(path, noun, remedy), f"{noun} {path}", remedy)
 
 
 def parse_json(text: str, where: str, remedy: str) -> Any:
@@ -251,11 +252,13 @@ def no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number")
 
 
-def amount(value: Any, most: float = 1e15) -> float:
-    """Return `value` if it is a number from 0 to `most`. Raises ValueError otherwise."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= most:
-        raise ValueError(f"{value!r:.40} is not a number from 0 to {most:g}")
-    return value
+def amount(value: Any, limit: float = 1e15) -> float:
+    """Return `value` if it is a number from 0 to `limit`. Raises ValueError otherwise."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= limit:
+        raise ValueError(f"{value!r:.40} is not a number from 0 to {limit:g}")
+    number: float = value
+    return number
 
 
 def sha256(path: Path) -> str | None:

@@ -25,14 +25,16 @@ def _reason(error: BaseException) -> str:
     """Return a short reason for an error, because the hub client's messages are long."""
     from huggingface_hub import errors
 
-    for kind, words in (
-        (errors.GatedRepoError, "you must accept the terms on its page and set HF_TOKEN"),
-        (errors.RepositoryNotFoundError, "it does not exist, or HF_TOKEN gives no access to it"),
-        (errors.RevisionNotFoundError, "it does not have this revision"),
-        (errors.RemoteEntryNotFoundError, "it no longer has this file"),
-    ):
+    reasons: dict[type[Exception], str] = {
+        errors.GatedRepoError: "you must accept the terms on its page and set HF_TOKEN",
+        errors.RepositoryNotFoundError: "it does not exist, or HF_TOKEN gives no access to it",
+        errors.RevisionNotFoundError: "it does not have this revision",
+        errors.RemoteEntryNotFoundError: "it no longer has this file",
+    }
+    for kind, reason in reasons.items():
         if isinstance(error, kind):
-            return words
+            return reason
     while isinstance(error.__cause__, Exception):
         error = error.__cause__
-    return one_line(str(error).strip().partition("\n")[0], 120).rstrip(".…") or type(error).__name__
+    first_line, _, _ = str(error).strip().partition("\n")
+    return one_line(first_line, 120).rstrip(".…") or type(error).__name__

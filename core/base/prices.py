@@ -26,14 +26,16 @@ class Prices:
         if prompt is None or completion is None:
             return None
         cached = min(cached or 0, prompt)
-        return (
-            (prompt - cached) * self.read + cached * self.cached + completion * self.written
-        ) / 1e6
+        uncached = prompt - cached
+        per_million = uncached * self.read + cached * self.cached + completion * self.written
+        return per_million / 1e6
 
     def most(self, prompt: int, completion: int) -> float:
         """Return the highest cost in dollars of a request with these tokens, whether its prompt is
         cached or not."""
-        return (prompt * max(self.read, self.cached) + completion * self.written) / 1e6
+        price = max(self.read, self.cached)
+        per_million = prompt * price + completion * self.written
+        return per_million / 1e6
 
 
 def shown(dollars: float) -> str:
@@ -41,4 +43,6 @@ def shown(dollars: float) -> str:
     digits."""
     if dollars == 0 or dollars >= 1:
         return f"${dollars:,.2f}"
-    return f"${dollars:.4f}" if dollars >= 0.01 else f"${dollars:.3g}"
+    if dollars >= 0.01:
+        return f"${dollars:.4f}"
+    return f"${dollars:.3g}"

@@ -10,10 +10,13 @@ import numpy as np
 def derive(*names: str | int) -> int:
     """Return the seed of `names`, in [0, 2**31). Engines accept 32-bit seeds, and some engines only
     signed ones."""
-    text = "\x1f".join(str(name) for name in names)
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
+    text = "\x1f".join(map(str, names)).encode()
+    digest = hashlib.sha256(text).digest()
+    number = int.from_bytes(digest[:4], "big")
+    return number >> 1  # 31 bits
 
 
 def rng(*names: str | int) -> np.random.Generator:
     """Return a random generator that is seeded with `names`."""
-    return np.random.default_rng(derive(*names))
+    seed = derive(*names)
+    return np.random.default_rng(seed)

@@ -66,18 +66,18 @@ def held() -> Iterator[None]:
     """Hold back STOPS until the block ends, then raise the first that came. Outside the main
     thread, do nothing. A signal mask would not suffice: another thread (numpy starts some) may
     receive a signal for the main thread."""
-    caught: list[int] = []
     # Python runs signal handlers only in this thread
-    is_main = threading.current_thread() is threading.main_thread()
-    before = {
-        sign: signal.signal(sign, lambda number, _: caught.append(number))
-        for sign in STOPS
-        if is_main
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    caught: list[int] = []
+    handlers = {
+        sign: signal.signal(sign, lambda number, _: caught.append(number)) for sign in STOPS
     }
     try:
         yield
     finally:
-        for sign, handler in before.items():
+        for sign, handler in handlers.items():
             signal.signal(sign, handler)
-    for number in caught[:1]:
-        signal.raise_signal(number)
+    if caught:
+        signal.raise_signal(caught[0])

@@ -12,6 +12,8 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
+from core.base.quantiles import beta_quantile, t_quantile
+
 LEVEL = 0.05  # significance level of the tests. All intervals are 95% confidence intervals
 # problems (for p: that differ). With more, DRAWS random sign patterns replace all 2**n patterns
 EXACT_UP_TO = 18
@@ -21,7 +23,8 @@ SEED = 2025
 # mean_by_problem adds IMAGINED problems (all right or all wrong) and a PART of one more to the
 # variance. They matter only if there are few problems, or if problems hardly differ.
 # benchmarks/coverage.py chose these numbers and FINE.
-IMAGINED, PART = 2.0, 0.05
+IMAGINED = 2.0
+PART = 0.05
 FINE = 0.05  # a few differences below this size do not show how large other differences can be
 
 
@@ -37,7 +40,11 @@ class Estimate:
 
     def to_json(self) -> dict[str, float | int | None]:
         """Return the fields for the results file, with None (JSON's null) for nan."""
-        return {name: None if math.isnan(number) else number for name, number in vars(self).items()}
+        fields: dict[str, float | int | None] = dict(vars(self))
+        for name, number in vars(self).items():
+            if math.isnan(number):
+                fields[name] = None
+        return fields
 
 
 @dataclass(frozen=True)
@@ -57,8 +64,8 @@ class Paired:
     ties: int
 
 
-# one number per problem, such as the mean over its samples
-Values = Sequence[float] | NDArray[np.float64]
+Array = NDArray[np.float64]
+Values = Sequence[float] | Array  # one number per problem, such as the mean over its samples
 
 
 def mean_by_problem(values: Values) -> Estimate:
@@ -76,29 +83,41 @@ def mean_by_problem(values: Values) -> Estimate:
     highest score) above the mean, and mirrored below it. Raises ValueError for a value outside [0,
     1]."""
     means = _rates(values)
-    n, mean = means.size, float(means.mean()) if means.size else math.nan
+    n = means.size
+    mean = float(means.mean()) if n else math.nan
     if n < 2:
         return Estimate(mean, 0.0, 1.0, n)
     low, high = _of_effective_number(means)
     if 0 < mean < 1:  # otherwise the rule of three has given the interval
         unseen = 1 - LEVEL ** (1 / n)
-        low = min(low, mean - unseen * float(means.min()))
-        high = max(high, mean + unseen * (1 - float(means.max())))
+        lowest = float(means.min())
+        highest = float(means.max())
+        unseen_wrong = unseen * lowest
+        unseen_right = unseen * (1 - highest)
+        low = min(low, mean - unseen_wrong)
+        high = max(high, mean + unseen_right)
     return Estimate(mean, low, high, n)
 
 
-def _of_effective_number(means: NDArray[np.float64]) -> tuple[float, float]:
+def _of_effective_number(means: Array) -> tuple[float, float]:
     """Return Clopper and Pearson's interval for the effective number of yes-no problems. There are
     at least two."""
-    n, mean = means.size, float(means.mean())
-    most = mean * (1 - mean)  # the variance if each problem is all right or all wrong
-    alike = IMAGINED * most + PART
-    worth = n * (n * most + alike) / (float(((means - mean) ** 2).sum()) + alike)
-    right, wrong = mean * worth, (1 - mean) * worth
-    low = _beta_quantile(LEVEL if not wrong else LEVEL / 2, right, wrong + 1) if right else 0.0
-    high = (
-        _beta_quantile(1 - (LEVEL if not right else LEVEL / 2), right + 1, wrong) if wrong else 1.0
-    )
+    n = means.size
+    mean = float(means.mean())
+    max_variance = mean * (1 - mean)  # if each problem is all right or all wrong
+    added = IMAGINED * max_variance + PART
+    squares = _squares(means - mean)
+    expected_squares = n * max_variance + added
+    effective_n = n * expected_squares / (squares + added)
+    right = mean * effective_n
+    wrong = (1 - mean) * effective_n
+    tail = LEVEL / 2 if right and wrong else LEVEL
+    low = 0.0
+    high = 1.0
+    if right:
+        low = beta_quantile(tail, right, wrong + 1)
+    if wrong:
+        high = beta_quantile(1 - tail, right + 1, wrong)
     return min(low, mean), max(high, mean)
 
 
@@ -123,18 +142,29 @@ def paired(a: Values, b: Values) -> Paired:
             f"a and b must belong to the same problems, but have {len(a)} and {len(b)}"
         )
     differences = _rates(b) - _rates(a)
-    differences[np.abs(differences) < 1e-12] = 0.0  # a rounding error is no difference
+    is_rounding_error = np.abs(differences) < 1e-12
+    differences[is_rounding_error] = 0.0
     mean = float(differences.mean())
-    wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
     p, low, high = _sign_flips(differences)
     if p > LEVEL:
-        low, high = min(low, 0.0), max(high, 0.0)
+        low = min(low, 0.0)
+        high = max(high, 0.0)
     elif mean > 0:
         low = max(low, 1e-6 * mean)  # just above 0
     else:
         high = min(high, 1e-6 * mean)
-    ties = differences.size - wins - losses
-    return Paired(mean, max(low, -1.0), min(high, 1.0), p, differences.size, wins, losses, ties)
+    wins = int(np.count_nonzero(differences > 0))
+    losses = int(np.count_nonzero(differences < 0))
+    return Paired(
+        difference=mean,
+        low=max(low, -1.0),
+        high=min(high, 1.0),
+        p=p,
+        n=differences.size,
+        wins=wins,
+        losses=losses,
+        ties=differences.size - wins - losses,
+    )
 
 
 def relative_change(a: Values, b: Values) -> Estimate | None:
@@ -142,28 +172,36 @@ def relative_change(a: Values, b: Values) -> Estimate | None:
     Amounts are >= 0. The interval is Student's t for the logarithm of the ratio, with the
     jackknife's standard error (Tukey 1958, Annals of Mathematical Statistics 29). The interval is
     nan if all problems except one are 0 in `a` or in `b`."""
-    sides = np.array([b, a], dtype=np.float64)
-    sums, n = sides.sum(axis=1), sides.shape[1]
+    amounts = np.array([b, a], dtype=np.float64)
+    n = amounts.shape[1]
+    sums = amounts.sum(axis=1)
     if not sums.all():  # or no problems
         return None
-    ratio, left = float(sums[0] / sums[1]), sums[:, np.newaxis] - sides
-    if not (left > 0).all():
+    ratio = float(sums[0] / sums[1])
+    sums_without = sums[:, np.newaxis] - amounts  # one problem
+    if not (sums_without > 0).all():
         return Estimate(ratio - 1, math.nan, math.nan, n)
-    moved = np.log(left[0] / left[1])
-    error = math.sqrt((n - 1) / n * float(((moved - moved.mean()) ** 2).sum()))
-    half = min(_t_quantile(n - 1) * error, 600.0)  # exp() overflows soon after
-    return Estimate(ratio - 1, ratio * math.exp(-half) - 1, ratio * math.exp(half) - 1, n)
+    b_without, a_without = sums_without
+    logs = np.log(b_without / a_without)
+    squares = _squares(logs - logs.mean())
+    degrees = n - 1
+    error = math.sqrt(degrees / n * squares)
+    half = t_quantile(LEVEL, degrees) * error
+    half = min(half, 600.0)  # exp() overflows soon after
+    low = ratio * math.exp(-half) - 1
+    high = ratio * math.exp(half) - 1
+    return Estimate(ratio - 1, low, high, n)
 
 
 @lru_cache(maxsize=1)
 def _drawn(n: int, samples: int) -> NDArray[np.int64]:
     """Return how often each of `n` problems is drawn, in this number of fixed bootstrap samples."""
-    return np.random.default_rng(SEED).multinomial(n, np.full(n, 1 / n), samples)
+    rng = np.random.default_rng(SEED)
+    shares = np.full(n, 1 / n)
+    return rng.multinomial(n, shares, samples)
 
 
-def of_sums(
-    sums: Sequence[Sequence[float]], figure: Callable[[NDArray[np.float64]], NDArray[np.float64]]
-) -> Estimate:
+def of_sums(sums: Sequence[Sequence[float]], figure: Callable[[Array], Array]) -> Estimate:
     """Compute a figure from sums over all samples, such as a ratio or Cohen's kappa, with its 95%
     interval.
 
@@ -176,21 +214,28 @@ def of_sums(
     if not n:
         return Estimate(math.nan, math.nan, math.nan, 0)
     value = float(figure(table.sum(axis=0)))
-    figures = figure(_drawn(n, RESAMPLES) @ table)
+    resamples = _drawn(n, RESAMPLES) @ table
+    figures = figure(resamples)
     figures = figures[~np.isnan(figures)]
     if n < 2 or not figures.size:
         return Estimate(value, math.nan, math.nan, n)
-    low, high = np.quantile(figures, (LEVEL / 2, 1 - LEVEL / 2))
-    return Estimate(value, min(float(low), value), max(float(high), value), n)
+    low, high = np.quantile(figures, (LEVEL / 2, 1 - LEVEL / 2)).tolist()
+    low = min(low, value)
+    high = max(high, value)
+    return Estimate(value, low, high, n)
 
 
 def holm(ps: Sequence[float], tests: int = 0) -> list[float]:
     """Correct p-values for multiple tests, in the given order (Holm 1979, Scandinavian Journal of
     Statistics 6). If `ps` were chosen from the p-values of more tests, `tests` counts all tests."""
-    corrected, least, tests = [0.0] * len(ps), 0.0, max(tests, len(ps))
-    for rank, i in enumerate(sorted(range(len(ps)), key=lambda i: ps[i])):
-        least = max(least, min(1.0, (tests - rank) * ps[i]))
-        corrected[i] = least
+    tests = max(tests, len(ps))
+    order = sorted(range(len(ps)), key=ps.__getitem__)
+    corrected = [0.0] * len(ps)
+    highest = 0.0  # of the smaller p-values, because the order must stay
+    for rank, i in enumerate(order):
+        p = (tests - rank) * ps[i]
+        highest = max(highest, min(1.0, p))
+        corrected[i] = highest
     return corrected
 
 
@@ -199,54 +244,90 @@ def auc(right: Sequence[float], wrong: Sequence[float]) -> float | None:
     count as half. The result is None if `right` or `wrong` is empty."""
     if not right or not wrong:
         return None
-    ranked, sides = (
-        np.sort(np.asarray(wrong, dtype=np.float64)),
-        np.asarray(right, dtype=np.float64),
-    )
-    below, up_to = (np.searchsorted(ranked, sides, side=side) for side in ("left", "right"))
-    return float((below + up_to).mean() / 2 / ranked.size)
+    right_scores = np.asarray(right, dtype=np.float64)
+    wrong_scores = np.asarray(wrong, dtype=np.float64)
+    wrong_scores = np.sort(wrong_scores)
+    lower = np.searchsorted(wrong_scores, right_scores, side="left")
+    lower_or_equal = np.searchsorted(wrong_scores, right_scores, side="right")
+    mean_rank = (lower + lower_or_equal).mean() / 2
+    return float(mean_rank / len(wrong))
 
 
-def _rates(values: Values) -> NDArray[np.float64]:
+def _squares(values: Array) -> float:
+    return float((values**2).sum())
+
+
+def _rates(values: Values) -> Array:
     rates = np.asarray(values, dtype=np.float64)
-    if not ((rates >= 0) & (rates <= 1)).all():  # false for nan too
+    is_rate = (rates >= 0) & (rates <= 1)
+    if not is_rate.all():  # nan is no rate
         raise ValueError(f"a problem has a value outside [0, 1]: {rates.tolist()}")
     return rates
 
 
-def _sign_flips(differences: NDArray[np.float64]) -> tuple[float, float, float]:
+def _sign_flips(differences: Array) -> tuple[float, float, float]:
     """Return p, and the lowest and the highest shift that the test in `paired` does not reject."""
-    n, total = differences.size, float(differences.sum())
+    sums, sizes, is_drawn = _parts(differences)
+    p = _p_value(differences, sums, is_drawn)
+    low, high = _accepted_shifts(differences, sums, sizes, is_drawn)
+    return p, low, high
+
+
+def _p_value(differences: Array, sums: Array, is_drawn: int) -> float:
+    """Return the share of sign patterns whose mean is at least as far from 0 as the observed
+    mean."""
     differing = differences[differences != 0]
-    sums, sizes, counted_in = _parts(differences)
-    flipped, _, also = (
-        _parts(differing) if differing.size <= EXACT_UP_TO < n else (sums, sizes, counted_in)
-    )
-    # sums that differ only by rounding are equal
-    as_far = np.abs(2 * flipped - total) >= abs(total) - 1e-9
-    p = float((also + as_far.sum()) / (also + flipped.size))
-    patterns, splits = counted_in + sums.size, (sizes > 0) & (sizes < n)
+    if differing.size <= EXACT_UP_TO < differences.size:
+        sums, _, is_drawn = _parts(differing)
+    total = float(differences.sum())
+    flipped = np.abs(2 * sums - total)
+    is_extreme = flipped >= abs(total) - 1e-9  # sums that differ only by rounding are equal
+    extreme = is_drawn + is_extreme.sum()
+    return float(extreme / (is_drawn + sums.size))
+
+
+def _accepted_shifts(
+    differences: Array, sums: Array, sizes: Array, is_drawn: int
+) -> tuple[float, float]:
+    """Return the lowest and the highest shift that the test does not reject. `sums` and `sizes`
+    describe one part of each sign pattern."""
+    n = differences.size
+    total = float(differences.sum())
+    patterns = is_drawn + sums.size
+    splits = (sizes > 0) & (sizes < n)
     # patterns that flip no sign or all signs are as extreme at any shift
-    whole = patterns - int(splits.sum())
-    if whole > LEVEL * patterns:
-        return p, -1.0, 1.0
-    one = sums[splits] / sizes[splits]
-    other = (total - sums[splits]) / (n - sizes[splits])
+    unsplit = patterns - int(splits.sum())
+    if unsplit > LEVEL * patterns:
+        return -1.0, 1.0
+    sums = sums[splits]
+    sizes = sizes[splits]
+    part_means = sums / sizes
+    rest_means = (total - sums) / (n - sizes)
     # share of patterns as extreme, farthest mean first
-    share = (whole + 1.0 + np.arange(one.size)) / patterns
-    stays = share > LEVEL
-    seen, largest = float((differences**2).sum()), float(np.abs(differences).max())
-    # the possible difference of a rare problem, at most 1
-    unseen = (largest * seen + FINE**2) / (seen + FINE**2)
-    missing = unseen * (1 - (LEVEL / share[stays]) ** (1 / n))
-    low = np.sort(np.minimum(one, other))[stays] - missing
-    high = -np.sort(-np.maximum(one, other))[stays] + missing
-    return p, float(low.min()), float(high.max())
+    ranks = np.arange(sums.size)
+    shares = (unsplit + 1.0 + ranks) / patterns
+    is_accepted = shares > LEVEL
+    chances = (LEVEL / shares[is_accepted]) ** (1 / n)
+    margins = _unseen_difference(differences) * (1 - chances)
+    lower_means = np.minimum(part_means, rest_means)
+    upper_means = np.maximum(part_means, rest_means)
+    lower_means.sort()
+    upper_means[::-1].sort()  # descending
+    lows = lower_means[is_accepted] - margins
+    highs = upper_means[is_accepted] + margins
+    return float(lows.min()), float(highs.max())
 
 
-def _parts(
-    differences: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
+def _unseen_difference(differences: Array) -> float:
+    """Return the possible difference of a rare problem, which is at most 1."""
+    squares = _squares(differences)
+    largest = float(np.abs(differences).max())
+    prior = FINE**2
+    weighted = largest * squares + prior
+    return weighted / (squares + prior)
+
+
+def _parts(differences: Array) -> tuple[Array, Array, int]:
     """Return the sum and the size of one part of each sign pattern, and 1 if patterns are drawn at
     random, else 0."""
     if not differences.size:
@@ -255,76 +336,35 @@ def _parts(
         # opposite patterns have the same parts, so take those with problem 0
         sums, sizes = _subsets(differences[1:])
         return sums + differences[0], sizes + 1, 0
-    rng, sums, sizes = np.random.default_rng(SEED), np.zeros(DRAWS), np.zeros(DRAWS)
+    rng = np.random.default_rng(SEED)
+    sums = np.zeros(DRAWS)
+    sizes = np.zeros(DRAWS)
     # one random number selects which of ten problems are in the part
     for begin in range(0, differences.size, 10):
-        sums_of, sizes_of = _subsets(differences[begin : begin + 10])
-        drawn = rng.integers(0, sums_of.size, DRAWS)
-        sums, sizes = sums + sums_of[drawn], sizes + sizes_of[drawn]
+        ten = differences[begin : begin + 10]
+        ten_sums, ten_sizes = _subsets(ten)
+        drawn = rng.integers(0, ten_sums.size, size=DRAWS)
+        sums += ten_sums[drawn]
+        sizes += ten_sizes[drawn]
     return sums, sizes, 1
 
 
-def _subsets(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _subsets(values: Array) -> tuple[Array, Array]:
     """Return the sum and the size of each subset of `values`."""
-    sums, sizes = np.zeros(1), np.zeros(1)
+    sums = np.zeros(1)
+    sizes = np.zeros(1)
     for value in values:
-        sums, sizes = np.concatenate([sums, sums + value]), np.concatenate([sizes, sizes + 1])
+        sums = np.concatenate([sums, sums + value])
+        sizes = np.concatenate([sizes, sizes + 1])
     return sums, sizes
-
-
-@lru_cache(maxsize=4096)
-def _beta_quantile(share: float, a: float, b: float) -> float:
-    """Return the quantile of the distribution Beta(a, b) at `share`, by Newton's method with
-    bisection."""
-    low, high, x = 0.0, 1.0, a / (a + b)
-    scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
-    for _ in range(100):
-        if not 0 < x < 1:
-            break
-        front = math.exp(scale + a * math.log(x) + b * math.log1p(-x))
-        if x < (a + 1) / (a + b + 2):
-            below = front * _beta_fraction(x, a, b) / a
-        else:
-            below = 1 - front * _beta_fraction(1 - x, b, a) / b
-        low, high = (x, high) if below < share else (low, x)
-        density = front / x / (1 - x)
-        step = (below - share) / density if density else math.inf
-        following = x - step if low < x - step < high else (low + high) / 2
-        if abs(following - x) <= 1e-12:
-            break
-        x = following
-    return x
-
-
-def _beta_fraction(x: float, a: float, b: float) -> float:
-    """Evaluate the incomplete beta function's continued fraction by Lentz's method (Abramowitz and
-    Stegun 26.5.8)."""
-    tiny = 1e-300
-    top, bottom = 1.0, 1 / ((1 - (a + b) * x / (a + 1)) or tiny)
-    value = bottom
-    for m in range(1, 10_000):
-        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        for part in (even, odd):
-            bottom = 1 / ((1 + part * bottom) or tiny)
-            top = (1 + part / top) or tiny
-            value *= top * bottom
-        if abs(top * bottom - 1) < 1e-14:
-            break
-    return value
-
-
-def _t_quantile(df: int) -> float:
-    """Return the 1 - LEVEL / 2 quantile of Student's t, whose square over (square + df) is
-    Beta(1/2, df/2)."""
-    share = _beta_quantile(1 - LEVEL, 0.5, df / 2)
-    return math.sqrt(df * share / (1 - share))
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
     """Return the unbiased estimate of pass@k (arXiv 2107.03374) if `c` of `n` samples are correct.
     Raises ValueError unless 0 <= c <= n and 1 <= k <= n."""
-    if not (0 <= c <= n and 1 <= k <= n):
+    is_possible = 0 <= c <= n and 1 <= k <= n
+    if not is_possible:
         raise ValueError(f"pass@k needs 0 <= c <= n and 1 <= k <= n, not n={n} c={c} k={k}")
-    everything = comb(n, k)
-    return (everything - comb(n - c, k)) / everything
+    subsets = comb(n, k)
+    wrong_subsets = comb(n - c, k)
+    return (subsets - wrong_subsets) / subsets

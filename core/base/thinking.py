@@ -145,7 +145,8 @@ def _split(
     answer = content[end:stop]
     opened = next(_real(_OPENING, head), None)
     if opened and not answer.strip():  # the answer precedes the thinking
-        head, answer = head[opened.start() :], head[: opened.start()]
+        answer = head[: opened.start()]
+        head = head[opened.start() :]
         opened = next(_real(_OPENING, head), None)
     if opened:
         head = head[: opened.start()] + head[opened.end() :]
@@ -160,7 +161,8 @@ def _split(
     elif not end and cut_while_thinking and not reasoning:
         return content.strip(), ""
     is_split = bool(end or reopened)
-    answer = _AROUND.sub("", answer) if is_split else answer
+    if is_split:
+        answer = _AROUND.sub("", answer)
     return thinking.strip(), answer.strip()
 
 
@@ -199,8 +201,9 @@ def _real(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
     """Yield the tags of a `pattern` in `text` that are not in quotation marks or backticks."""
     for tag in pattern.finditer(text):
         before = text[tag.start() - 1 : tag.start()]
-        behind = text[tag.end() : tag.end() + 1]
-        if not (before and behind and before in _QUOTES and behind in _QUOTES):
+        after = text[tag.end() : tag.end() + 1]
+        is_mentioned = before and after and before in _QUOTES and after in _QUOTES
+        if not is_mentioned:
             yield tag
 
 

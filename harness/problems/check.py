@@ -29,85 +29,116 @@ def check(
 
     `wanted` is the kind that the grader accepts. With ANSWERS, every row needs an answer, unless it
     is a proof."""
+    parsed = [_Row(place, row) for place, row in rows]
+    are_integers = all(row.may_be_integer for row in parsed)
     problems: list[Problem] = []
-    read = [understood(row) if isinstance(row, dict) else {} for _, row in rows]
-    whole = all(_is_whole(row.get("answer")) and row.get("answer_type") != "math" for row in read)
-    seen: dict[str, str] = {}
-    for number, ((where, columns), row) in enumerate(zip(rows, read, strict=True), 1):
-        if not isinstance(columns, dict):
-            raise UserError(f'{where} must be an object like {{"problem": "…", "answer": 42}}')
-        statement = row.get("problem")
-        if not isinstance(statement, str) or not _is_text(statement):
+    places: dict[str, str] = {}
+    for number, row in enumerate(parsed, 1):
+        problem = _problem(row, number, wanted, are_integers)
+        if problem.id in places:
             raise UserError(
-                f"{where} needs {listed('problem')}, a non-empty text without lone surrogates "
-                "(\\ud800 to \\udfff). Its fields: "
-                f"{names_in(columns, 8)}{ALPACAS if columns.keys() >= ALPACA else ''}"
+                f"{row.place} repeats the id {problem.id!r:.80} of {places[problem.id]}. Give "
+                'every problem a different "id"'
             )
-        is_answered = row.get("answer") is not None
-        is_proof = any(text_of(row.get(name)) for name in GRADED_BY) or (
-            wanted == PROOFS and not is_answered
-        )
-        usual = PROOF if is_proof else "integer" if whole and is_answered else "math"
-        answer_type = row.get("answer_type", usual)
-        answer = _answer(
-            where, columns, row, answer_type, is_needed=wanted == ANSWERS and answer_type != PROOF
-        )
-        id_ = row.get("id", number)
-        if isinstance(id_, bool) or not isinstance(id_, (int, str)) or not _is_text(str(id_)):
-            raise UserError(
-                f'{where} has an invalid "id" {id_!r:.80}. Give a whole number or non-empty UTF-8 '
-                "text"
-            )
-        id_ = str(id_)
-        if id_ in seen:
-            raise UserError(
-                f"{where} repeats the id {id_!r:.80} of {seen[id_]}. Give every problem a "
-                'different "id"'
-            )
-        seen[id_] = where
-        names = (*GRADED_BY, "solution", "split") if answer_type == PROOF else ()
-        texts = {name: storable(text_of(row.get(name))) for name in names}  # for graders
-        problems.append(
-            Problem(id_, statement.strip(), answer, answer_type, plain(columns), **texts)
-        )
+        places[problem.id] = row.place
+        problems.append(problem)
     if not problems:
         raise UserError(f"{source} has no problems. Add at least one")
     return tuple(problems)
 
 
-def _answer(
-    where: str, columns: dict[str, Any], row: dict[str, Any], answer_type: str, is_needed: bool
-) -> str | None:
+class _Row:
+    """A row of a problem set. `columns` has the data set's names, and `fields` has ours."""
+
+    def __init__(self, place: str, columns: Any) -> None:
+        self.place = place
+        self.columns = columns
+        self.fields = understood(columns) if isinstance(columns, dict) else {}
+
+    @property
+    def may_be_integer(self) -> bool:
+        is_math = self.fields.get("answer_type") == "math"
+        return not is_math and _is_whole(self.fields.get("answer"))
+
+    @property
+    def column_names(self) -> str:
+        return names_in(self.columns, 8)
+
+
+def _problem(row: _Row, number: int, wanted: str, are_integers: bool) -> Problem:
+    """Build the problem of a row. `number` is its id, if the row states no id."""
+    if not isinstance(row.columns, dict):
+        raise UserError(f'{row.place} must be an object like {{"problem": "…", "answer": 42}}')
+    statement = _statement(row)
+    answer_type = row.fields.get("answer_type", _usual_type(row, wanted, are_integers))
+    answer = _answer(row, answer_type, is_needed=wanted == ANSWERS and answer_type != PROOF)
+    names = (*GRADED_BY, "solution", "split") if answer_type == PROOF else ()  # for graders
+    texts = {name: storable(text_of(row.fields.get(name))) for name in names}
+    id_ = _id(row, number)
+    return Problem(id_, statement, answer, answer_type, plain(row.columns), **texts)
+
+
+def _statement(row: _Row) -> str:
+    statement = row.fields.get("problem")
+    if isinstance(statement, str) and _is_text(statement):
+        return statement.strip()
+    advice = ALPACAS if row.columns.keys() >= ALPACA else ""
+    raise UserError(
+        f"{row.place} needs {listed('problem')}, a non-empty text without lone surrogates "
+        f"(\\ud800 to \\udfff). Its fields: {row.column_names}{advice}"
+    )
+
+
+def _usual_type(row: _Row, wanted: str, are_integers: bool) -> str:
+    """Return the type of a row that states none."""
+    is_answered = row.fields.get("answer") is not None
+    is_graded = any(text_of(row.fields.get(name)) for name in GRADED_BY)
+    if is_graded or (wanted == PROOFS and not is_answered):
+        return PROOF
+    return "integer" if are_integers and is_answered else "math"
+
+
+def _id(row: _Row, number: int) -> str:
+    id_ = row.fields.get("id", number)
+    is_valid = isinstance(id_, (int, str)) and not isinstance(id_, bool)
+    if not is_valid or not _is_text(str(id_)):
+        raise UserError(
+            f'{row.place} has an invalid "id" {id_!r:.80}. Give a whole number or non-empty UTF-8 '
+            "text"
+        )
+    return str(id_)
+
+
+def _answer(row: _Row, answer_type: str, is_needed: bool) -> str | None:
     """Return a row's answer as text, or None if it is missing and not needed. Raises UserError if
     it is invalid."""
-    answer = row.get("answer")
-    if not is_needed and (answer is None or (answer_type == PROOF and not text_of(answer))):
-        return None
-    if (
-        isinstance(answer, bool)
-        or not isinstance(answer, (int, float, str))
-        or not _is_text(str(answer))
-    ):
+    answer = row.fields.get("answer")
+    if not is_needed:
+        is_missing = answer is None or (answer_type == PROOF and not text_of(answer))
+        if is_missing:
+            return None
+    is_valid = isinstance(answer, (int, float, str)) and not isinstance(answer, bool)
+    if not is_valid or not _is_text(str(answer)):
         raise UserError(
-            f"{where} needs {listed('answer')}, a number, UTF-8 text or a list of them. In a "
-            f"solution it follows ####. Its fields: {names_in(columns, 8)}"
+            f"{row.place} needs {listed('answer')}, a number, UTF-8 text or a list of them. In a "
+            f"solution it follows ####. Its fields: {row.column_names}"
         )
-    answer = str(answer).strip()
+    text = str(answer).strip()
     if answer_type == PROOF:
-        return answer
-    if len(answer) > MAX_ANSWER_CHARS or answer in ("nan", "inf", "-inf"):
+        return text
+    if len(text) > MAX_ANSWER_CHARS or text in ("nan", "inf", "-inf"):
         raise UserError(
-            f'{where} has "answer" {answer:.40}, which is nan, inf or over {MAX_ANSWER_CHARS} '
+            f'{row.place} has "answer" {text:.40}, which is nan, inf or over {MAX_ANSWER_CHARS} '
             "characters"
         )
-    if answer_type == "integer":
-        if not _is_whole(answer):
-            raise UserError(
-                f'{where} has type "integer", but its answer {answer!r} is not an integer from 0 '
-                "to 999"
-            )
-        answer = str(int(answer))
-    return answer
+    if answer_type != "integer":
+        return text
+    if not _is_whole(text):
+        raise UserError(
+            f'{row.place} has type "integer", but its answer {text!r} is not an integer from 0 '
+            "to 999"
+        )
+    return str(int(text))
 
 
 def answer_type_of(answers: Iterable[Any]) -> str:
@@ -116,10 +147,8 @@ def answer_type_of(answers: Iterable[Any]) -> str:
 
 
 def _is_whole(answer: Any) -> bool:
-    return (
-        re.fullmatch(r"\s*[0-9]{1,20}\s*", str(answer)) is not None
-        and int(str(answer).strip()) <= 999
-    )
+    text = str(answer).strip()
+    return re.fullmatch(r"[0-9]{1,20}", text) is not None and int(text) <= 999
 
 
 def _is_text(text: str) -> bool:

@@ -15,14 +15,12 @@ NAMES = {
     "id": ("id", "problem_id", "problem_idx", "question_id", "unique_id"),
     "problem": ("problem", "question", "statement", "problem_statement", "prompt"),
     "answer": (
-        *(
-            "answer",
-            "short_answer",
-            "final_answer",
-            "expected_answer",
-            "reference_answer",
-            "ground_truth",
-        ),
+        "answer",
+        "short_answer",
+        "final_answer",
+        "expected_answer",
+        "reference_answer",
+        "ground_truth",
         "reward_model.ground_truth",  # data sets for verl, whose prompt is a list of messages
     ),
     "answer_type": ("answer_type",),
@@ -44,25 +42,40 @@ GRADED_BY = ("guidelines", "grading_scheme")
 def understood(row: dict[str, Any]) -> dict[str, Any]:
     """Return `row`'s statement, final answer and other fields by our names. Only "problem" and
     "answer" may be None. A type that is not in TYPES is omitted."""
-    # exact names first
-    cells = cells_of(row) | {name: cell for name, cell in row.items() if name == plain_name(name)}
+    cells = _with_inner(row)
+    fields: dict[str, Any] = {}
+    for ours, names in NAMES.items():
+        present = [name for name in names if name in cells]
+        if not present:
+            continue
+        cell = cells[present[0]]
+        if cell is not None or ours in ("problem", "answer"):
+            fields[ours] = cell
+    if "problem" in fields:
+        is_question = fields["problem"] is cells.get("question")
+        body = cells.get("body") if is_question else None
+        fields["problem"] = _statement(fields["problem"], body)
+    if "answer" in fields:
+        fields["answer"] = _final(fields["answer"])
+    if "answer_type" in fields:
+        answer_type = str(fields.pop("answer_type")).strip().lower()
+        if answer_type in TYPES:
+            fields["answer_type"] = answer_type
+    return fields
+
+
+def _with_inner(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row's fields by plain name, and the fields inside of objects ("outer.inner"). Exact
+    names precede names that become equal to them."""
+    cells = cells_of(row)
+    for name, cell in row.items():
+        if name == plain_name(name):
+            cells[name] = cell
     for outer, cell in list(cells.items()):
         if isinstance(cell, Mapping):
-            cells |= {f"{outer}.{plain_name(inner)}": value for inner, value in cell.items()}
-    found = {}
-    for ours, names in NAMES.items():
-        held = [cells[name] for name in names if name in cells]
-        if held and (held[0] is not None or ours in ("problem", "answer")):
-            found[ours] = held[0]
-    if "problem" in found:
-        is_question = found["problem"] is cells.get("question")
-        found["problem"] = _statement(found["problem"], cells.get("body") if is_question else None)
-    if "answer" in found:
-        found["answer"] = _final(found["answer"])
-    if "answer_type" in found:
-        stated = str(found.pop("answer_type")).strip().lower()
-        found |= {"answer_type": stated} if stated in TYPES else {}
-    return found
+            for inner, value in cell.items():
+                cells[f"{outer}.{plain_name(inner)}"] = value
+    return cells
 
 
 def cells_of(row: dict[str, Any]) -> dict[str, Any]:
@@ -71,14 +84,16 @@ def cells_of(row: dict[str, Any]) -> dict[str, Any]:
     return {plain_name(name): cell for name, cell in reversed(row.items())}
 
 
-def names_in(row: Mapping[str, Any], most: int = 12) -> str:
-    """Return at most `most` of a row's column names as text for an error, or "none"."""
-    return ", ".join(repr(str(name)[:40]) for name in list(row)[:most]) or "none"
+def names_in(row: Mapping[str, Any], limit: int = 12) -> str:
+    """Return at most `limit` of a row's column names as text for an error, or "none"."""
+    names = [str(name)[:40] for name in list(row)[:limit]]
+    return ", ".join(map(repr, names)) or "none"
 
 
 def listed(ours: str) -> str:
     """Return a column's name in this project, with the other accepted names in parentheses."""
-    return f'"{ours}" (or {", ".join(name for name in NAMES[ours] if name != ours)})'
+    others = ", ".join(name for name in NAMES[ours] if name != ours)
+    return f'"{ours}" (or {others})'
 
 
 def plain(value: Any) -> Any:
@@ -88,11 +103,11 @@ def plain(value: Any) -> Any:
         return {str(name): plain(cell) for name, cell in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(cell) for cell in value]
-    if isinstance(value, (bytes, bytearray)) or (
-        isinstance(value, float) and not math.isfinite(value)
-    ):
+    if value is None or isinstance(value, (bytes, bytearray)):
         return None
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, (bool, int, float, str)) else str(value)
 
 
 @lru_cache(1024, typed=True)
@@ -107,14 +122,11 @@ def text_of(cell: Any) -> str:
     if isinstance(cell, (list, tuple)):
         return "\n".join(filter(None, map(text_of, cell)))
     if isinstance(cell, Mapping):
-        return "; ".join(
-            f"{name}: {text}" for name, value in cell.items() if (text := text_of(value))
-        )
-    return (
-        str(cell).strip()
-        if isinstance(cell, (str, int, float)) and not isinstance(cell, bool)
-        else ""
-    )
+        texts = {name: text_of(value) for name, value in cell.items()}
+        return "; ".join(f"{name}: {text}" for name, text in texts.items() if text)
+    if isinstance(cell, (str, int, float)) and not isinstance(cell, bool):
+        return str(cell).strip()
+    return ""
 
 
 def _final(answer: Any) -> Any:
@@ -129,10 +141,13 @@ def _final(answer: Any) -> Any:
     if not isinstance(answer, str):
         return answer
     if "####" in answer:
-        return re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", answer.rpartition("####")[2].strip())
+        final = answer.rpartition("####")[2].strip()
+        return re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", final)
     if re.search("<<[^<>]*=[^<>]*>>", answer):
         return None
-    return answer.strip()[:-2] if re.fullmatch(r"\s*-?[0-9]+\.0\s*", answer) else answer
+    if re.fullmatch(r"\s*-?[0-9]+\.0\s*", answer):
+        return answer.strip().removesuffix(".0")
+    return answer
 
 
 def _of_list(items: list[Any]) -> Any:
@@ -140,8 +155,8 @@ def _of_list(items: list[Any]) -> Any:
     for an empty list, and for one with an item that is no number or text."""
     if len(items) == 1:
         return items[0]
-    texts = [text_of(item) for item in items if not isinstance(item, Mapping)]
-    return ", ".join(texts) if all(texts) and len(texts) == len(items) else None
+    texts = ["" if isinstance(item, Mapping) else text_of(item) for item in items]
+    return ", ".join(texts) if texts and all(texts) else None
 
 
 def _statement(problem: Any, body: Any = None) -> Any:
@@ -149,12 +164,12 @@ def _statement(problem: Any, body: Any = None) -> Any:
     `problem` itself."""
     if body is not None and not isinstance(body, str):
         return None
-    if isinstance(problem, str) and body and body.strip() and body.strip() not in problem:
-        body = body.strip()
-        return f"{body}{'' if body[-1] in '.?!,:;' else '.'} {problem.strip()}"
-    if not isinstance(problem, list) or not all(
-        isinstance(message, Mapping) for message in problem
-    ):
-        return problem
-    asked = [message.get("content") for message in problem if message.get("role") == "user"]
-    return asked[0] if len(asked) == 1 else problem
+    body = (body or "").strip()
+    if isinstance(problem, str) and body and body not in problem:
+        stop = "" if body.endswith((".", "?", "!", ",", ":", ";")) else "."
+        return f"{body}{stop} {problem.strip()}"
+    if isinstance(problem, list) and all(isinstance(message, Mapping) for message in problem):
+        texts = [message.get("content") for message in problem if message.get("role") == "user"]
+        if len(texts) == 1:
+            return texts[0]
+    return problem

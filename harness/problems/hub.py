@@ -5,6 +5,7 @@ import logging
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from core.base.errors import UserError
 from harness.problems.rows import READERS
@@ -17,8 +18,10 @@ SPLITS = {
     "validation": "validation",
     "valid": "validation",
     "val": "validation",
+    # the hub's viewer also reads these words
+    "dev": "validation",
+    "eval": "test",
 }
-SPLITS |= {"dev": "validation", "eval": "test"}  # the hub's viewer also reads these words
 # descriptions that are stored next to the data
 NO_DATA = ("dataset_infos.json", "package.json", "config.json")
 
@@ -30,28 +33,38 @@ def listed(repo: str, revision: str, splits: Iterable[str]) -> tuple[str, list[s
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
+    revision = revision or MAIN
+    licence = None
     try:
-        about = HfApi().dataset_info(repo, revision=revision or MAIN, timeout=TIMEOUT_S)
-        commit, names = about.sha or "", [each.rfilename for each in about.siblings or []]
-        licence = about.card_data.get("license") if about.card_data else None
+        info = HfApi().dataset_info(repo, revision=revision, timeout=TIMEOUT_S)
+        commit = info.sha or ""
+        names = [file.rfilename for file in info.siblings or []]
+        if info.card_data:
+            licence = _licence(info.card_data.get("license"))
     except HfHubHTTPError:
         raise  # the hub refused, so the cache must not be used
     except Exception as error:
         try:
             cached = snapshot_download(
-                repo, repo_type="dataset", revision=revision or MAIN, local_files_only=True
+                repo, repo_type="dataset", revision=revision, local_files_only=True
             )
         except LocalEntryNotFoundError:
             raise error from None
-        folder, licence = Path(cached), None
-        files = (path for path in folder.rglob("*") if path.is_file())
-        commit, names = folder.name, [path.relative_to(folder).as_posix() for path in files]
-    shown = ", ".join(map(str, licence)) if isinstance(licence, list) else licence and str(licence)
-    return (
-        commit,
-        [name for split in splits for name in files_of(names, split, repo)],
-        shown or None,
-    )
+        folder = Path(cached)
+        commit = folder.name
+        paths = [path for path in folder.rglob("*") if path.is_file()]
+        names = [path.relative_to(folder).as_posix() for path in paths]
+    files: list[str] = []
+    for split in splits:
+        files += files_of(names, split, repo)
+    return commit, files, licence
+
+
+def _licence(stated: Any) -> str | None:
+    """Return the licence of a card as text. A card may state several, or none."""
+    if isinstance(stated, list):
+        stated = ", ".join(map(str, stated))
+    return str(stated) if stated else None
 
 
 def fetched(repo: str, revision: str, files: Iterable[str]) -> tuple[list[Path], str]:
@@ -64,41 +77,24 @@ def fetched(repo: str, revision: str, files: Iterable[str]) -> tuple[list[Path],
         Path(hf_hub_download(repo, file, repo_type="dataset", revision=revision or MAIN))
         for file in files
     ]
-    return paths, next(
-        folder.name for folder in paths[0].parents if folder.parent.name == "snapshots"
-    )
+    commit = next(folder.name for folder in paths[0].parents if folder.parent.name == "snapshots")
+    return paths, commit
 
 
 def files_of(names: Iterable[str], split: str, repo: str) -> Sequence[str]:
     """Return the sorted names of a split's files. Of several file types, only the first in READERS
     counts. Raises UserError unless exactly one split fits. "test" fits "test", or else a split such
     as "main/test". "" fits any."""
-    data = sorted(
-        name
-        for name in names
-        if not name.startswith(".") and PurePosixPath(name).name not in NO_DATA
-    )
-    of_kind = ([name for name in data if name.lower().endswith(kind)] for kind in READERS)
-    splits: dict[str, list[str]] = {}
-    for name in next(filter(None, of_kind), []):
-        splits.setdefault(split_of(name), []).append(name)
+    splits = _by_split(names)
     if not splits:
         raise UserError(f"{repo} on the hub has no file of a readable type ({', '.join(READERS)})")
-    fitting = (
-        [split]
-        if split in splits
-        else [each for each in splits if not split or each.endswith(f"/{split}")]
-    )
+    fitting = [name for name in splits if not split or name.endswith(f"/{split}")]
+    if split in splits:
+        fitting = [split]
     if len(fitting) == 1:
-        found = splits[fitting[0]]
-        shards = {int(shard[1]) for name in found if (shard := re.search(r"-\d+-of-(\d+)", name))}
-        # a cache that was filled in part
-        if len(shards) == 1 and len(found) < (count := max(shards)):
-            raise UserError(
-                f"{repo} has only {len(found)} of the {count} files of its split here. Connect to "
-                "the hub"
-            )
-        return found
+        files = splits[fitting[0]]
+        _check_shards(files, repo)
+        return files
     missing = f"has no split {split!r:.80}" if split and not fitting else "has several splits"
     listed = list(splits)[:20]
     raise UserError(
@@ -107,18 +103,48 @@ def files_of(names: Iterable[str], split: str, repo: str) -> Sequence[str]:
     )
 
 
+def _by_split(names: Iterable[str]) -> dict[str, list[str]]:
+    """Return the sorted names of data files by split, only of the first file type in READERS that
+    occurs."""
+    data = sorted(
+        name
+        for name in names
+        if not name.startswith(".") and PurePosixPath(name).name not in NO_DATA
+    )
+    splits: dict[str, list[str]] = {}
+    for ending in READERS:
+        for name in data:
+            if name.lower().endswith(ending):
+                splits.setdefault(split_of(name), []).append(name)
+        if splits:
+            break
+    return splits
+
+
+def _check_shards(files: Sequence[str], repo: str) -> None:
+    """Raise UserError if shards are missing, as in a cache that was filled in part."""
+    matches = [re.search(r"-\d+-of-(\d+)", name) for name in files]
+    counts = {int(match[1]) for match in matches if match}
+    if len(counts) == 1 and len(files) < max(counts):
+        raise UserError(
+            f"{repo} has only {len(files)} of the {max(counts)} files of its split here. Connect "
+            "to the hub"
+        )
+
+
 def split_of(name: str) -> str:
     """Return the split that a file belongs to. It is "test" for data/test-00000-of-00001.parquet,
     test.jsonl, test/0000.parquet and mine_test.csv, and "train" for other names. Other folders
     precede it, as in "main/test"."""
     path = PurePosixPath(name)
-    *folders, stem = [
-        folder for folder in path.parent.parts if folder not in ("data", "default")
-    ] + [path.stem]
-    if sharded := re.fullmatch(r"(.+?)-\d+-of-\d+(-[0-9a-f]+)?", stem):
+    folders = [folder for folder in path.parent.parts if folder not in ("data", "default")]
+    if sharded := re.fullmatch(r"(.+?)-\d+-of-\d+(-[0-9a-f]+)?", path.stem):
         return "/".join([*folders, sharded[1]])
-    if words := [SPLITS[word] for word in re.split(r"[^a-z]+", stem.lower()) if word in SPLITS]:
-        return "/".join([*folders, words[0]])
-    if folders and folders[-1].lower() in SPLITS:
-        return "/".join([*folders[:-1], SPLITS[folders[-1].lower()]])
+    words = re.split(r"[^a-z]+", path.stem.lower())
+    splits = [SPLITS[word] for word in words if word in SPLITS]
+    if splits:
+        return "/".join([*folders, splits[0]])
+    last = folders[-1].lower() if folders else ""
+    if last in SPLITS:
+        return "/".join([*folders[:-1], SPLITS[last]])
     return "/".join([*folders, "train"])

@@ -12,7 +12,8 @@ from core.types import Problem
 # the known ids and answers of AIME 2025, and the revision to fetch
 KEY = DATA / "aime_2025_key.json"
 # Our ids by MathArena's problem_idx: 1 to 15 belong to paper I, 16 to 30 to paper II.
-IDS = {str(n + 1): f"aime_2025_{'I' * (1 + n // 15)}_{n % 15 + 1}" for n in range(30)}
+IDS = {str(n): f"aime_2025_I_{n}" for n in range(1, 16)}
+IDS |= {str(n): f"aime_2025_II_{n - 15}" for n in range(16, 31)}
 UNKNOWN = "unknown"  # the version of a set whose hash is not known
 TRAIN = {"": "data/train-00000-of-00001.parquet"}  # many data sets have only this file
 
@@ -52,13 +53,17 @@ class Published:
     def version(self, sha256: str) -> str | None:
         """Return the version with this hash, else UNKNOWN. If no version of the set is known,
         return None."""
-        return self.versions.get(sha256, UNKNOWN) if self.versions else None
+        if not self.versions:
+            return None
+        return self.versions.get(sha256, UNKNOWN)
 
     @property
     def address(self) -> str:
         """The web address of the set's only file, or else of the data set's page."""
-        where = f"https://huggingface.co/datasets/{self.repo}"
-        return f"{where}/resolve/{self.revision}/{self.files['']}" if "" in self.files else where
+        page = f"https://huggingface.co/datasets/{self.repo}"
+        if "" not in self.files:
+            return page
+        return f"{page}/resolve/{self.revision}/{self.files['']}"
 
 
 def on_hub(address: str) -> Published:
@@ -71,9 +76,8 @@ def on_hub(address: str) -> Published:
             "hub:owner/name@revision:split"
         )
     repo, revision, split = match.groups("")
-    return Published(
-        f"{repo}:{split}" if split else repo, repo, 0, None, splits=(split,), revision=revision
-    )
+    name = f"{repo}:{split}" if split else repo
+    return Published(name, repo, 0, None, splits=(split,), revision=revision)
 
 
 class Keyed(Published):
@@ -86,14 +90,11 @@ class Keyed(Published):
         key = json.loads(KEY.read_text(encoding="utf-8"))["answers"]
         answers = {problem.id: problem.answer for problem in problems}
         wanted = {id_: str(answer) for id_, answer in key.items()}
-        wrong = sorted(
-            id_ for id_ in answers.keys() | wanted.keys() if answers.get(id_) != wanted.get(id_)
-        )
-        return (
-            f"differs from data/{KEY.name} in the answers of {', '.join(wrong[:3])}"
-            if wrong
-            else ""
-        )
+        ids = answers.keys() | wanted.keys()
+        wrong = sorted(id_ for id_ in ids if answers.get(id_) != wanted.get(id_))
+        if not wrong:
+            return ""
+        return f"differs from data/{KEY.name} in the answers of {', '.join(wrong[:3])}"
 
 
 class ProofBench(Published):
@@ -101,21 +102,28 @@ class ProofBench(Published):
     PB-Advanced-001."""
 
     def settled(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-        return tuple(
-            replace(problem, split="".join(problem.id.split("-")[1:2])) for problem in problems
-        )
+        settled: list[Problem] = []
+        for problem in problems:
+            _, _, rest = problem.id.partition("-")
+            settled.append(replace(problem, split=rest.partition("-")[0]))
+        return tuple(settled)
 
 
 class WordProblems(Published):
     """A problem set whose ids may end with a number ("chal-12"), which orders the problems."""
 
     def settled(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-        ordered = sorted(
-            problems, key=lambda problem: int((re.findall(r"[0-9]{1,9}\Z", problem.id) or [0])[0])
-        )
-        return tuple(
-            replace(problem, split=str(problem.columns.get("split") or "")) for problem in ordered
-        )
+        settled: list[Problem] = []
+        for problem in sorted(problems, key=_number_of):
+            split = str(problem.columns.get("split") or "")
+            settled.append(replace(problem, split=split))
+        return tuple(settled)
+
+
+def _number_of(problem: Problem) -> int:
+    """Return the number at the end of a problem's id, or 0."""
+    match = re.search(r"[0-9]{1,9}\Z", problem.id)
+    return int(match[0]) if match else 0
 
 
 # AIME 2024 and AIME 2025 (papers I and II): answers are whole numbers from 0 to 999.
@@ -232,4 +240,4 @@ OPENR1 = Published(
     revision="e4e141ec9dea9f8326f4d347be56105859b2bd68",
 )
 ANSWERED = (GSM8K, MATH500, SVAMP, AIME_2024, AIME_2025, HMMT_2025, ANSWERBENCH)
-PUBLISHED = {each.name: each for each in (*ANSWERED, IMO_PROOFBENCH, PROOFBENCH)}
+PUBLISHED = {published.name: published for published in (*ANSWERED, IMO_PROOFBENCH, PROOFBENCH)}

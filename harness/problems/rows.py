@@ -42,17 +42,18 @@ def stream_rows(path: Path, wanted: Wanted | None = None) -> Iterator[tuple[str,
             f"the problem set {str(path)!r:.200} is not a .json, .jsonl, .csv or .parquet file. "
             "For a data set on the hub, give hub:owner/name"
         )
-    for where, row in _parquet(path, wanted) if kind == PARQUET else READERS[kind](path):
+    rows = _parquet(path, wanted) if kind == PARQUET else READERS[kind](path)
+    for place, row in rows:
         if wanted and isinstance(row, dict):
             row = {name: cell for name, cell in row.items() if wanted(name)}
-        yield where, row
+        yield place, row
 
 
 def _jsonl(path: Path) -> Iterator[tuple[str, Any]]:
     for number, line in enumerate(read_lines(path, WHAT, REMEDY), 1):
         if line.strip():
-            where = f"{path}, line {number}"
-            yield where, parse_json(line, f"{WHAT} {where}", FIX)
+            place = f"{path}, line {number}"
+            yield place, parse_json(line, f"{WHAT} {place}", FIX)
 
 
 def _json(path: Path) -> Iterable[tuple[str, Any]]:
@@ -60,33 +61,40 @@ def _json(path: Path) -> Iterable[tuple[str, Any]]:
     text = read_text(path, WHAT, REMEDY)
     if text.lstrip().startswith("{"):
         return _jsonl(path)
-    whole = parse_json(text, f"{WHAT} {path}", FIX)
-    if not isinstance(whole, list):
+    rows = parse_json(text, f"{WHAT} {path}", FIX)
+    if not isinstance(rows, list):
         raise UserError(f"{WHAT} {path} must be a list of problems")
-    return [(f"{path}, problem {n}", row) for n, row in enumerate(whole, 1)]
+    return [(f"{path}, problem {number}", row) for number, row in enumerate(rows, 1)]
 
 
 def _csv(path: Path) -> Rows:
     """Read a CSV file strictly, because a shifted cell could become the reference answer. Empty
     cells become None."""
     text = read_text(path, WHAT, REMEDY)
-    if place := MISSING_QUOTES.get(hashlib.sha256(text.encode()).hexdigest()):
-        text = f'{text[:place]}"{text[place:]}'
-    reader, rows, first = csv.DictReader(io.StringIO(text), strict=True), list[tuple[str, Any]](), 1
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    if digest in MISSING_QUOTES:
+        position = MISSING_QUOTES[digest]
+        text = f'{text[:position]}"{text[position:]}'
+    reader = csv.DictReader(io.StringIO(text), strict=True)
+    rows: Rows = []
+    line = 1  # the first line of a row, which may have several
     try:
-        reader.fieldnames = names = [name.strip() for name in reader.fieldnames or ()]
-        if repeated := [name for name, times in Counter(names).items() if times > 1]:
-            raise UserError(
-                f"{WHAT} {path} has several columns named {repeated[0]!r:.80}. Rename all but one"
-            )
-        first = reader.line_num + 1
+        names = [name.strip() for name in reader.fieldnames or ()]
+        for name, times in Counter(names).items():
+            if times > 1:
+                raise UserError(
+                    f"{WHAT} {path} has several columns named {name!r:.80}. Rename all but one"
+                )
+        reader.fieldnames = names
+        line = reader.line_num + 1
         for row in reader:
-            where, first = f"{path}, line {first}", reader.line_num + 1
+            place = f"{path}, line {line}"
+            line = reader.line_num + 1
             if None in row or None in row.values():
-                raise UserError(f"{where} has more or fewer cells than the header. {FIX}")
-            rows.append((where, {name: cell or None for name, cell in row.items()}))
+                raise UserError(f"{place} has more or fewer cells than the header. {FIX}")
+            rows.append((place, {name: cell or None for name, cell in row.items()}))
     except csv.Error as error:
-        raise UserError(f"{WHAT} {path}, line {first} is not valid CSV ({error}). {FIX}") from None
+        raise UserError(f"{WHAT} {path}, line {line} is not valid CSV ({error}). {FIX}") from None
     return rows
 
 
@@ -121,9 +129,10 @@ def _parquet(path: Path, wanted: Wanted | None = None) -> Iterator[tuple[str, An
 
 
 PARQUET = ".parquet"
+# in this order for the hub
 READERS: dict[str, Callable[..., Iterable[tuple[str, Any]]]] = {
     PARQUET: _parquet,
     ".jsonl": _jsonl,
     ".csv": _csv,
     ".json": _json,
-}  # in this order for the hub
+}

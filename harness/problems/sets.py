@@ -59,13 +59,12 @@ class ProblemSet:
     revision: str | None = None
 
     def __post_init__(self) -> None:
-        if len({problem.is_proof for problem in self.problems}) > 1:
-            proof, answer = (
-                next(p.id for p in self.problems if p.is_proof is kind) for kind in (True, False)
-            )
+        proofs = [problem.id for problem in self.problems if problem.is_proof]
+        answers = [problem.id for problem in self.problems if not problem.is_proof]
+        if proofs and answers:
             raise UserError(
-                f"{self.source} asks for a proof in {proof!r:.60}, but for an answer in "
-                f"{answer!r:.60}. Split the set"
+                f"{self.source} asks for a proof in {proofs[0]!r:.60}, but for an answer in "
+                f"{answers[0]!r:.60}. Split the set"
             )
 
     @property
@@ -87,19 +86,20 @@ class ProblemSet:
             return self
         return replace(self, name=f"{self.name}[:{limit}]", problems=self.problems[:limit])
 
-    def read_as(self, way: str) -> "ProblemSet":
-        """Return a set whose problems have answers that are read in the given way
-        (core/grading/text.py)."""
-        return replace(self, problems=tuple(replace(problem, way=way) for problem in self.problems))
+    def read_as(self, answer_form: str) -> "ProblemSet":
+        """Return a set whose problems have answers of the given form (core/grading/text.py)."""
+        problems = tuple(replace(problem, way=answer_form) for problem in self.problems)
+        return replace(self, problems=problems)
 
     def part(self, split: str) -> "ProblemSet":
         """Return a set of the problems in one part (their `split`). Raises UserError if there is no
         such part."""
-        kept = tuple(problem for problem in self.problems if problem.split == split)
-        if not kept:
-            parts = ", ".join(sorted({problem.split for problem in self.problems if problem.split}))
-            raise UserError(f"{self.name} has no part {split!r:.80}. Its parts: {parts or 'none'}")
-        return replace(self, name=f"{self.name}:{split}", problems=kept)
+        problems = tuple(problem for problem in self.problems if problem.split == split)
+        if not problems:
+            splits = {problem.split for problem in self.problems if problem.split}
+            names = ", ".join(sorted(splits)) or "none"
+            raise UserError(f"{self.name} has no part {split!r:.80}. Its parts: {names}")
+        return replace(self, name=f"{self.name}:{split}", problems=problems)
 
 
 def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> ProblemSet:
@@ -121,18 +121,24 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
         >>> load("sums").problems[0].answer
         '55'
     """
-    known_as, _, part = name.partition(":")
-    if known_as not in PUBLISHED:
-        known_as, part = name, ""
-    read, known = read_set(known_as, constant), PUBLISHED.get(known_as)
+    set_name, _, part = name.partition(":")
+    if set_name not in PUBLISHED:
+        set_name = name
+        part = ""
+    read = read_set(set_name, constant)
+    published_set = PUBLISHED.get(set_name)
     problems = check(read.rows, read.place, wanted)
-    if known and (fault := known.fault(problems := known.settled(problems))):
-        raise UserError(f"{known_as} from {read.source} {fault}. {read.way_out}")
+    if published_set:
+        problems = published_set.settled(problems)
+        fault = published_set.fault(problems)
+        if fault:
+            raise UserError(f"{set_name} from {read.source} {fault}. {read.way_out}")
     version = BUNDLED_VERSION if name in BUNDLED else None
-    whole = ProblemSet(read.name, problems, read.source, read.licence, version, read.commit)
-    if known:
-        whole = replace(whole, version=known.version(whole.sha256))
-    return whole.part(part) if part else whole
+    problem_set = ProblemSet(read.name, problems, read.source, read.licence, version, read.commit)
+    if published_set:
+        version = published_set.version(problem_set.sha256)
+        problem_set = replace(problem_set, version=version)
+    return problem_set.part(part) if part else problem_set
 
 
 @dataclass(frozen=True)
@@ -181,24 +187,24 @@ def _read_published(known: Published, constant: str, wanted: Wanted | None) -> R
         f"{ONLINE}. Or download {known.address} as {COPIES / known.name}.parquet (or .csv, .json, "
         f".jsonl). Or set {constant}=path/to/file.json"
     )
-    pin, copy, licence = _pins().get(known.name), _copy(known), known.licence
+    pin = _pins().get(known.name)
+    copy = _copy(known)
+    licence = known.licence
     revision = pin["revision"] if pin else known.revision
     if copy:
-        paths, commit = [copy], revision if pin else None
+        paths = [copy]
+        commit = revision if pin else None
     else:
         with reported(known.repo, way_out):
-            names = [*known.files.values()]
+            names = list(known.files.values())
             if not names:
-                _, names, of_card = hub.listed(known.repo, revision, known.splits)
-                licence = licence or of_card
+                _, names, card_licence = hub.listed(known.repo, revision, known.splits)
+                licence = licence or card_licence
             paths, commit = hub.fetched(known.repo, revision, names)
     rows: Rows = []
-    for path, split in zip_longest(paths, () if copy else known.files):
-        of = {"split": split} if split else {}
-        rows += [
-            (where, row | of if isinstance(row, dict) else row)
-            for where, row in read_rows(path, wanted)
-        ]
+    splits = [] if copy else known.files  # empty if the hub listed the files
+    for path, split in zip_longest(paths, splits):
+        rows += _with_split(read_rows(path, wanted), split)
     if copy and not pin:
         way_out = (
             f"Replace {copy} by a new download of {known.address}. Or remove it, and a run fetches "
@@ -214,6 +220,15 @@ def _read_published(known: Published, constant: str, wanted: Wanted | None) -> R
     return Read(known.name, rows, str(paths[0]), source, licence, commit, way_out)
 
 
+def _with_split(rows: Rows, split: str | None) -> Rows:
+    """Return the rows with `split` in a column, if it is a text."""
+    if not split:
+        return rows
+    return [
+        (place, {**row, "split": split} if isinstance(row, dict) else row) for place, row in rows
+    ]
+
+
 def keep(name: str) -> str:
     """Copy the only file of a published set from the hub to COPIES if no copy is there, and pin its
     commit and hash. Later reads of the set refuse another file. Return a description. Raises
@@ -221,49 +236,48 @@ def keep(name: str) -> str:
     known = PUBLISHED[name]
     if _copy(known) is None:
         load(name)  # checks the content of the file, which the hub client now has in its cache
-        pins, read = _pins(), read_set(name)
-        here = COPIES / f"{name}{Path(read.place).suffix}"
-        content = Path(read.place).read_bytes()
-        pin = {
-            "repo": known.repo,
-            "revision": read.commit,
-            "sha256": hashlib.sha256(content).hexdigest(),
-        }
+        read = read_set(name)
+        source = Path(read.place)
+        content = source.read_bytes()
+        digest = hashlib.sha256(content).hexdigest()
+        pin = {"repo": known.repo, "revision": read.commit, "sha256": digest}
+        pins = json.dumps({**_pins(), name: pin}, indent=1) + "\n"
         # The pin is written first: after a crash between the two, the next fetch must give the same
         # file.
-        files.write_atomically(
-            COPIES / PINS, json.dumps(pins | {name: pin}, indent=1).encode() + b"\n"
-        )
-        files.write_atomically(here, content)
+        files.write_atomically(COPIES / PINS, pins.encode())
+        files.write_atomically(COPIES / f"{name}{source.suffix}", content)
     return f"{name}: {load(name).source}"
 
 
 def _copy(known: Published) -> Path | None:
-    return next(
-        (path for kind in READERS if (path := COPIES / f"{known.name}{kind}").exists()), None
-    )
+    for ending in READERS:
+        path = COPIES / f"{known.name}{ending}"
+        if path.exists():
+            return path
+    return None
 
 
 def _pins() -> dict[str, dict[str, str]]:
     """Return the pins of fetched copies by the set's name. Raises UserError if PINS can't be
     read."""
-    path, remedy = COPIES / PINS, "Remove it, and run 'bash setup.sh' again"
-    pins: dict[str, dict[str, str]] = (
-        files.read_json(path, "the list of fetched sets", remedy) if path.exists() else {}
-    )
+    path = COPIES / PINS
+    if not path.exists():
+        return {}
+    remedy = "Remove it, and run 'bash setup.sh' again"
+    pins: dict[str, dict[str, str]] = files.read_json(path, "the list of fetched sets", remedy)
     return pins
 
 
-def stream_hub(asked: Published) -> Iterator[tuple[str, Any]]:
+def stream_hub(known: Published) -> Iterator[tuple[str, Any]]:
     """Yield the rows of a set on the hub, with their places. A file is fetched when its first row
     is needed. Raises UserError if the data set, the split or a file can't be found, fetched or
     read."""
-    with reported(asked.repo, ONLINE):
-        commit, names, _ = hub.listed(asked.repo, asked.revision, asked.splits)
+    with reported(known.repo, ONLINE):
+        commit, names, _ = hub.listed(known.repo, known.revision, known.splits)
     for name in names:
-        with reported(asked.repo, ONLINE):
-            [path], _ = hub.fetched(asked.repo, commit, [name])
-        yield from stream_rows(path)
+        with reported(known.repo, ONLINE):
+            paths, _ = hub.fetched(known.repo, commit, [name])
+        yield from stream_rows(paths[0])
 
 
 if __name__ == "__main__":

@@ -14,11 +14,11 @@ scaffold:
         N: int = constant(4, "number of solutions to choose from", 1, 1024)
 
     async def longest(problem: Problem, ask: Ask, config: Constants) -> Populations:
-        samples = await asyncio.gather(
-            *(ask(prompts.solve(problem), 0, i) for i in range(config.N))
-        )
+        messages = prompts.solve(problem)
+        samples = await asyncio.gather(*(ask(messages, 0, i) for i in range(config.N)))
         yield [Member(completion) for completion in samples]
-        best = max(range(config.N), key=lambda i: len(carried(samples[i], config)))
+        lengths = [len(carried(completion, config)) for completion in samples]
+        best = lengths.index(max(lengths))
         yield [Member(samples[best], parents=[best], carried_over=True)]
 
     LONGEST = Scaffold(

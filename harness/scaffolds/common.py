@@ -32,12 +32,9 @@ Candidate 2:
 {second}
 
 Exactly one of <the two|these two proofs> is to be kept. <Compare them step by step and decide \
-which is more likely to \
-be correct, or more nearly complete where both are.|Check each step by step for errors and gaps, \
-and decide which \
-proves more of what is asked; where both prove all of it, which leaves less unsaid.> End with one \
-line: "Better: 1" or \
-"Better: 2".""")
+which is more likely to be correct, or more nearly complete where both are.|Check each step by \
+step for errors and gaps, and decide which proves more of what is asked; where both prove all of \
+it, which leaves less unsaid.> End with one line: "Better: 1" or "Better: 2".""")
 
 BETTER = "Better:"
 
@@ -78,20 +75,40 @@ async def candidate(
     """Request a candidate under these `names`, and return it as a member with a note if it is empty
     or truncated."""
     completion = await ask(messages, *names)
-    notes = [CUT] if completion.truncated else []
-    return Member(
-        completion, list(parents), notes=notes if text_of(completion, config) else [EMPTY]
-    )
+    notes: list[str] = []
+    if not text_of(completion, config):
+        notes = [EMPTY]
+    elif completion.truncated:
+        notes = [CUT]
+    return Member(completion, list(parents), notes=notes)
 
 
-def latest_with_text(before: Member, new: Member, place: int = 0) -> Member:
+def latest_with_text(before: Member, new: Member, index: int = 0) -> Member:
     """Return the member that continues a chain: `new`, or `before` if only `before` has an answer.
-    `place` is the index of `before` in its population. If `before` continues, its side calls are
+    `index` is the index of `before` in its population. If `before` continues, its side calls are
     all completions of `new`."""
     if new.completion.text.strip() or not before.completion.text.strip():
         return new
-    notes = new.notes if EMPTY in new.notes else [*new.notes, EMPTY]
-    return again(before, place, side_calls=[*new.side_calls, new.completion], notes=notes)
+    notes = list(new.notes)
+    if EMPTY not in notes:
+        notes.append(EMPTY)
+    return again(before, index, side_calls=[*new.side_calls, new.completion], notes=notes)
+
+
+def ranking(problem: Problem, config: Carrying, keys: Sequence[tuple[float, ...]]) -> list[int]:
+    """Return the indices of `keys`, the highest key first. Random lots break ties. An index has the
+    same lot whenever the pool has the same size."""
+    lots = seeds.rng(config.SEED, problem.id, "lots").random(len(keys))
+    return sorted(range(len(keys)), key=lambda i: (*keys[i], lots[i]), reverse=True)
+
+
+def best_of_pool(pool: Sequence[Member], index: int, newest: Sequence[Member]) -> Member:
+    """Return the pool's member at `index` as the best so far. Its parent is itself, if it belongs
+    to the newest population, which ends the pool."""
+    parent = index - (len(pool) - len(newest))
+    if parent < 0:
+        return again(pool[index])
+    return again(pool[index], parent)
 
 
 async def choose(
@@ -105,17 +122,25 @@ async def choose(
     certain positions. An empty one loses without a request. If both are empty or the reply is
     unreadable, the winner is random."""
     rng = seeds.rng(config.SEED, problem.id, "choose", *names)
-    swapped, coin = bool(rng.integers(2)), int(rng.integers(2))
-    texts = [text_of(each, config) for each in candidates]
-    if not all(texts):
-        winner = coin if not any(texts) else int(not texts[0])
+    is_swapped = bool(rng.integers(2))
+    coin = int(rng.integers(2))
+    first, second = (text_of(completion, config) for completion in candidates)
+    if not (first and second):
+        winner = coin
+        if first or second:
+            winner = 0 if first else 1
         return Member(candidates[winner], [winner], carried_over=True, notes=[EMPTY])
-    first, second = texts[::-1] if swapped else texts
+    if is_swapped:
+        first, second = second, first
     messages = request(SELECT, problem, first=first, second=second)
     reply = await ask(messages, *names, max_tokens=config.SELECT_TOKENS, answer_opening=BETTER)
     better = read_choice(reply.text, "better", 2)
-    winner = coin if better is None else 1 - better if swapped else better
-    notes = [INVALID_SELECTION] if better is None else []
+    notes: list[str] = []
+    if better is None:
+        winner = coin
+        notes = [INVALID_SELECTION]
+    else:
+        winner = 1 - better if is_swapped else better
     return Member(candidates[winner], [winner], side_calls=[reply], carried_over=True, notes=notes)
 
 
@@ -128,20 +153,18 @@ async def single_elimination(
     number = 0
     while len(members) > 1:
         completions = [member.completion for member in members]
-        pairs = (completions[i : i + 2] for i in range(0, len(members) - 1, 2))
-        winners = await asyncio.gather(
-            *(choose(problem, ask, config, pair, name, number, i) for i, pair in enumerate(pairs))
+        pairs = [completions[i : i + 2] for i in range(0, len(members) - 1, 2)]
+        choices = (
+            choose(problem, ask, config, pair, name, number, i) for i, pair in enumerate(pairs)
         )
-        left = [
-            replace(winner, parents=[2 * i + winner.parents[0]]) for i, winner in enumerate(winners)
-        ]
+        remaining: list[Member] = []
+        for i, winner in enumerate(await asyncio.gather(*choices)):
+            parent = 2 * i + winner.parents[0]
+            remaining.append(replace(winner, parents=[parent]))
         if len(members) % 2:
-            left.append(again(members[-1], len(members) - 1))
-        members = [
-            left[i]
-            for i in seeds.rng(config.SEED, problem.id, "shuffle", name, number).permutation(
-                len(left)
-            )
-        ]
+            last = len(members) - 1
+            remaining.append(again(members[last], last))
+        rng = seeds.rng(config.SEED, problem.id, "shuffle", name, number)
+        members = [remaining[i] for i in rng.permutation(len(remaining))]
         number += 1
         yield Stage(f"knock-out {number}", members)

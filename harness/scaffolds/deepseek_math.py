@@ -14,33 +14,32 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import itemgetter
 
 from core.base import seeds
 from core.constants import Carrying, constant
 from core.prompts import request, worded
 from core.types import Ask, Member, Message, Populations, Problem, Scaffold, Stage, carried
-from harness.scaffolds.common import UNASSESSED, again, candidate
+from harness.scaffolds.common import UNASSESSED, again, best_of_pool, candidate, ranking
 from harness.scaffolds.stated import stated_score
 from harness.scaffolds.verification import Judging, judge
 
 SCALE = worded("""1: correct and complete, with every step justified. 0.5: right on the whole, \
-with small gaps or \
-slips. 0: wrong in an essential step, unfinished, or no <answer to the problem|proof of what is \
-asked>.""")
+with small gaps or slips. 0: wrong in an essential step, unfinished, or no <answer to the \
+problem|proof of what is asked>.""")
 
 # The prompt asks for a score without a box, because the last box is the answer.
 PROVE = worded("""{problem}
 
 Write a complete <solution, with a proof of every step that is not well known, and {form}|and \
-rigorous proof, with a \
-reason for every step that is not well known.> A strict reviewer will score it:
+rigorous proof, with a reason for every step that is not well known.> A strict reviewer will score \
+it:
 {scale}
 
 Look for errors and gaps in your <solution|proof>, and mend them, before you <answer|hand it in>. \
-Below the \
-<solution|proof>, write a line "Self-assessment:", then name the faults that are left, honestly< \
-and without another \
-box|>, and end with one line: "Score: 0", "Score: 0.5" or "Score: 1".""")
+Below the <solution|proof>, write a line "Self-assessment:", then name the faults that are left, \
+honestly< and without another box|>, and end with one line: "Score: 0", "Score: 0.5" or "Score: \
+1".""")
 
 REVIEW = """Problem:
 {problem}
@@ -49,8 +48,7 @@ Solution:
 {solution}
 
 Review the solution. Go through it step by step, say of each doubtful step whether it holds, and \
-name every error and \
-every gap with what follows from it. Then score the solution as it stands:
+name every error and every gap with what follows from it. Then score the solution as it stands:
 {scale}
 
 End with one line: "Score: 0", "Score: 0.5" or "Score: 1"."""
@@ -58,8 +56,7 @@ End with one line: "Score: 0", "Score: 0.5" or "Score: 1"."""
 REFINE = """{prove}
 
 Below is an earlier solution, with reviews that may be wrong themselves. Mend every fault that is \
-one, keep what is \
-correct, and write a better, complete solution in the form asked for above.
+one, keep what is correct, and write a better, complete solution in the form asked for above.
 
 Earlier solution:
 {solution}
@@ -102,23 +99,23 @@ REVIEWING = Judging(review, SCORE, partial(stated_score, word="Score", allowed=S
 
 
 def refine(problem: Problem, solution: str, reviews: Sequence[str]) -> list[Message]:
-    shown = "\n\n".join(f"Review {i}:\n{text.strip()}" for i, text in enumerate(reviews, 1))
-    return request(
-        REFINE, problem, prove=prove(problem)[0]["content"], solution=solution, reviews=shown
-    )
+    """Build a request to improve `solution` with the help of `reviews`."""
+    proving = prove(problem)[0]["content"]
+    texts = "\n\n".join(f"Review {i}:\n{text.strip()}" for i, text in enumerate(reviews, 1))
+    return request(REFINE, problem, prove=proving, solution=solution, reviews=texts)
 
 
 def read_proof(text: str) -> tuple[str, float | None]:
     """Return the text before the last self-assessment, and the self-assessment's score (None if it
     is missing)."""
-    begins = [found.start() for found in _ASSESSMENT.finditer(text)]
-    if not begins:
+    headings = list(_ASSESSMENT.finditer(text))
+    if not headings:
         return text.strip(), None
+    start = headings[-1].start()
     # If no text precedes the self-assessment, the proof must follow it, so return the whole text as
     # the proof.
-    return text[: begins[-1]].strip() or text.strip(), stated_score(
-        text[begins[-1] :], "Score", SCORES
-    )
+    proof = text[:start].strip() or text.strip()
+    return proof, stated_score(text[start:], "Score", SCORES)
 
 
 @dataclass
@@ -136,11 +133,13 @@ class _Proof(Member):
         return self.verdicts is not None and all(verdict == 1.0 for verdict in self.verdicts)
 
     @property
-    def worth(self) -> tuple[float, bool, float]:
+    def rank(self) -> tuple[float, bool, float]:
         """The proof's sort key. Proofs without a readable review rank below scored proofs, and
         empty proofs last."""
-        unknown = -1.0 if self.text else -2.0
-        return unknown if self.self_score is None else self.self_score, self.passed, self.claim
+        score = self.self_score
+        if score is None:
+            score = -1.0 if self.text else -2.0
+        return score, self.passed, self.claim
 
 
 async def deepseek_math(problem: Problem, ask: Ask, config: Constants) -> Populations:
@@ -153,60 +152,84 @@ async def deepseek_math(problem: Problem, ask: Ask, config: Constants) -> Popula
     Yields:
         The N proofs, the N proofs with scores, and the best proof. Then each round yields the
         proofs it chose (if any), their refinements or new proofs, and the best proof so far."""
-
-    async def written(t: int, i: int, messages: list[Message], *parents: int) -> _Proof:
-        member = await candidate(ask, config, messages, t, i, parents=parents)
-        text, claim = read_proof(carried(member.completion, config))
-        notes = member.notes + [UNASSESSED] * (text != "" and claim is None)
-        return _Proof(member.completion, member.parents, notes=notes, text=text, claim=claim or 0.0)
-
-    async def reviewed(proof: _Proof, t: int, i: int) -> _Proof:
-        if proof.text:
-            names = [("verify", t, i, j) for j in range(config.VERIFY_SAMPLES)]
-            await judge(problem, ask, config, REVIEWING, proof, proof.text, names)
-            both = [*zip(proof.verdicts or [], proof.side_calls, strict=True)]
-            seeds.rng(config.SEED, problem.id, "reviews", t, i).shuffle(both)
-            readable = [(score, review.text) for score, review in both if score is not None]
-            proof.reviews = [text for _, text in sorted(readable, key=lambda one: one[0])]
-        return proof
-
-    async def refined(chosen: Sequence[_Proof], t: int, i: int) -> _Proof:
-        if not chosen:
-            return await reviewed(await written(t, i, prove(problem)), t, i)
-        time, place = divmod(i, len(chosen))
-        proof, count = chosen[place], len(chosen[place].reviews)
-        dealt = [
-            proof.reviews[(time * config.REVIEWS + k) % count]
-            for k in range(min(config.REVIEWS, count))
-        ]
-        return await reviewed(await written(t, i, refine(problem, proof.text, dealt), place), t, i)
-
-    newest = await asyncio.gather(*(written(0, i, prove(problem)) for i in range(config.N)))
-    yield Stage("proofs", newest)
-    same = [
-        replace(proof, parents=[i], carried_over=True, notes=[]) for i, proof in enumerate(newest)
-    ]
-    newest = await asyncio.gather(*(reviewed(proof, 0, i) for i, proof in enumerate(same)))
+    search = _Search(problem, ask, config)
+    proofs = await asyncio.gather(*(search.write(0, i, prove(problem)) for i in range(config.N)))
+    yield Stage("proofs", proofs)
+    reviewing = (search.review_again(proof, i) for i, proof in enumerate(proofs))
+    newest = await asyncio.gather(*reviewing)
     yield Stage("reviews", newest)
     pool = list(newest)
     for t in range(1, config.ROUNDS + 2):
-        # the same for a proof in all rounds
-        ties = seeds.rng(config.SEED, problem.id, "lots").random(len(pool))
-        ranked = sorted(range(len(pool)), key=lambda i: (*pool[i].worth, ties[i]), reverse=True)
-        best, place = pool[ranked[0]], ranked[0] - (len(pool) - len(newest))
-        yield Stage("best score", [again(best, *([place] if place >= 0 else []))])
-        if best.passed or t > config.ROUNDS:
+        ranked = ranking(problem, config, [proof.rank for proof in pool])
+        best = ranked[0]
+        yield Stage("best score", [best_of_pool(pool, best, newest)])
+        if pool[best].passed or t > config.ROUNDS:
             return
         chosen = [pool[i] for i in ranked if pool[i].reviews][: config.KEEP]
         width = min(config.KEEP, len(pool)) * config.REFINEMENTS
-        newest = await asyncio.gather(*(refined(chosen, t, i) for i in range(width)))
+        newest = await asyncio.gather(*(search.refine(chosen, t, i) for i in range(width)))
         if chosen:
             yield Stage("chosen", [again(proof) for proof in chosen])
         yield Stage(f"refinement {t}", newest)
         pool += newest
 
 
-def _most(config: Constants) -> int:
+@dataclass(frozen=True)
+class _Search:
+    """The requests of one problem. Proof i of round t has the names (t, i)."""
+
+    problem: Problem
+    ask: Ask
+    config: Constants
+
+    async def write(self, t: int, i: int, messages: list[Message], *parents: int) -> _Proof:
+        """Request a proof, and read its self-assessment."""
+        member = await candidate(self.ask, self.config, messages, t, i, parents=parents)
+        text, claim = read_proof(carried(member.completion, self.config))
+        notes = list(member.notes)
+        if text and claim is None:
+            notes.append(UNASSESSED)
+        return _Proof(member.completion, member.parents, notes=notes, text=text, claim=claim or 0.0)
+
+    async def review_again(self, proof: _Proof, i: int) -> _Proof:
+        """Review proof i of round 0 as a member of a second population."""
+        copy = replace(proof, parents=[i], carried_over=True, notes=[])
+        return await self.review(copy, 0, i)
+
+    async def review(self, proof: _Proof, t: int, i: int) -> _Proof:
+        """Review a proof, and sort its readable reviews. Reviews with equal scores are in random
+        order."""
+        if not proof.text:
+            return proof
+        names = [("verify", t, i, j) for j in range(self.config.VERIFY_SAMPLES)]
+        await judge(self.problem, self.ask, self.config, REVIEWING, proof, proof.text, names)
+        scored = list(zip(proof.verdicts or [], proof.side_calls, strict=True))
+        seeds.rng(self.config.SEED, self.problem.id, "reviews", t, i).shuffle(scored)
+        readable = [(score, reply.text) for score, reply in scored if score is not None]
+        readable.sort(key=itemgetter(0))
+        proof.reviews = [text for _, text in readable]
+        return proof
+
+    async def refine(self, chosen: Sequence[_Proof], t: int, i: int) -> _Proof:
+        """Refine one of the `chosen` proofs, which take turns. Without any, write a new proof."""
+        if not chosen:
+            proof = await self.write(t, i, prove(self.problem))
+            return await self.review(proof, t, i)
+        number, index = divmod(i, len(chosen))
+        earlier = chosen[index]
+        messages = refine(self.problem, earlier.text, self._dealt(earlier.reviews, number))
+        proof = await self.write(t, i, messages, index)
+        return await self.review(proof, t, i)
+
+    def _dealt(self, reviews: Sequence[str], number: int) -> list[str]:
+        """Return the reviews for a proof's refinement of this number. Each refinement sees the next
+        ones, and the first ones follow the last ones."""
+        start = number * self.config.REVIEWS
+        count = min(self.config.REVIEWS, len(reviews))
+        return [reviews[(start + k) % len(reviews)] for k in range(count)]
+
+
+def _max_completions(config: Constants) -> int:
     proofs = config.N
     for _ in range(config.ROUNDS):
         proofs += min(config.KEEP, proofs) * config.REFINEMENTS
@@ -217,6 +240,6 @@ DEEPSEEK_MATH = Scaffold(
     deepseek_math,
     constants=Constants,
     prompts=(PROVE, SCALE, REVIEW, REFINE, SCORE),
-    max_completions=_most,
+    max_completions=_max_completions,
     texts_shown=lambda config: 1 + min(config.REVIEWS, config.VERIFY_SAMPLES),
 )

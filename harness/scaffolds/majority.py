@@ -8,6 +8,7 @@ import asyncio
 from core import constants, prompts
 from core.constants import constant
 from core.types import Ask, Completion, Member, Population, Populations, Problem, Scaffold, Stage
+from harness.scaffolds.common import again
 
 
 class Constants(constants.Constants):
@@ -26,18 +27,20 @@ async def majority(problem: Problem, ask: Ask, config: Constants) -> Populations
         N."""
     messages = prompts.solve(problem)
     samples: list[Completion] = []
-    there, size = 0, 1  # sizes of the last population and of the next one
-    while there < config.N:
+    population: Population = []
+    size = 1  # of the next population
+    while len(population) < config.N:
         size = min(size, config.N)
         if size > len(samples):
-            new = range(len(samples), min(max(size, 2 * len(samples)), config.N))
+            wanted = min(config.N, max(size, 2 * len(samples)))
+            new = range(len(samples), wanted)
             samples += await asyncio.gather(*(ask(messages, 0, i) for i in new))
-        population: Population = [
-            Member(each, [i], carried_over=True) for i, each in enumerate(samples[:there])
-        ]
-        population += [Member(each) for each in samples[there:size]]
-        yield Stage(f"{size} samples" if problem.is_proof else f"vote of {size}", population)
-        there, size = size, size + min(size, (config.STAGE or size))
+        carried_over = [again(member, i) for i, member in enumerate(population)]
+        added = [Member(completion) for completion in samples[len(population) : size]]
+        population = [*carried_over, *added]
+        name = f"{size} samples" if problem.is_proof else f"vote of {size}"
+        yield Stage(name, population)
+        size += min(size, config.STAGE or size)
 
 
 MAJORITY = Scaffold(

@@ -11,7 +11,6 @@ After INVALID_CALLS invalid calls, a random current solution is submitted. A sol
 until it is improved or merged, or loses a selection. If no solution is current, one is requested
 first. In QED-Nano's code, a problem without a submission gets no answer."""
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -41,19 +40,10 @@ from harness.scaffolds.static_math_agent import (
     report,
     select,
 )
+from harness.scaffolds.tool_calls import BAD, CALL, TOOLS, InvalidCall, call_lines, read_call
 
-CALL = "CALL"
-TOOLS = {  # each tool's name and its argument's name
-    "approaches": "count",
-    "solve": "approach",  # optional
-    "verify": "solution",
-    "improve": "report",
-    "select": "solutions",
-    "merge": "solutions",
-    "submit": "solution",
-}
 INVALID_CALLS = 5  # number of invalid calls after which a random current solution is submitted
-MOST_APPROACHES = 4  # largest number of approaches from one call
+MAX_APPROACHES = 4  # largest number of approaches from one call
 
 # The log comes last, so that a server's prefix cache covers all but its newest entry.
 PLAN = worded("""You direct the work on this problem. Don't solve it yourself: tools do the work \
@@ -73,10 +63,8 @@ These are the tools, each with an example of its argument, a JSON object:
 answer|result> and ends the work
 
 Any tool may be wrong, those that verify and select too, and the same call has another outcome \
-each time. So get \
-several solutions, verify and improve them, and merge or select before you submit. You may make \
-{calls} calls, and \
-submit besides; use them.
+each time. So get several solutions, verify and improve them, and merge or select before you \
+submit. You may make {calls} calls, and submit besides; use them.
 
 What was done so far:
 {log}
@@ -89,8 +77,8 @@ APPROACHES = """Problem:
 {problem}
 
 Suggest {count} different approaches to this problem, each clear without the others. Name methods \
-and key ideas; don't \
-carry them out. Start each on a new line, with "Approach 1:", "Approach 2:" and so on."""
+and key ideas; don't carry them out. Start each on a new line, with "Approach 1:", "Approach 2:" \
+and so on."""
 
 FOLLOW = worded("""{problem}
 
@@ -98,15 +86,11 @@ FOLLOW = worded("""{problem}
 {approach}
 
 <Reason step by step and {form}|Write a complete and rigorous proof. Give a reason for every step \
-that is not well \
-known, treat all cases, and prove what you claim rather than say that it is clear. Where \
-something is missing in the \
-end, say so.>""")
+that is not well known, treat all cases, and prove what you claim rather than say that it is \
+clear. Where something is missing in the end, say so.>""")
 
 APPROACH = "Approach 1:"
-BAD = "bad tool arguments"  # the note on most invalid calls
 
-_CALL = re.compile(rf"^[ \t>*_`+\-\d.)]*+{CALL}\b[ \t:]*+(.*)$", re.MULTILINE)
 _APPROACH = re.compile(
     r"^[ \t>*_`#]*+Approach[ \t]++\d++[ \t*_`#]*+(?:[:.][ \t*_`]*+|$)", re.MULTILINE | re.IGNORECASE
 )
@@ -132,13 +116,15 @@ async def math_agent(problem: Problem, ask: Ask, config: Constants) -> Populatio
     desk = _Desk(problem, ask, config)
     plans = 0
     while desk.invalid < INVALID_CALLS:
-        messages = plan(problem, desk.log, config.CALLS, config.CALLS - desk.calls, config.K)
+        calls_left = config.CALLS - desk.calls
+        messages = plan(problem, desk.log, config.CALLS, calls_left, config.K)
         reply = await ask(
             messages, "plan", plans, max_tokens=config.PLAN_TOKENS, answer_opening=CALL
         )
         plans += 1
         desk.spent.append(reply)
-        desk.notes += ["failed plan"] if reply.error else []
+        if reply.error:
+            desk.notes.append("failed plan")
         for line in call_lines(reply.text) or [""]:
             is_valid = await desk.call(line)
             if desk.submitted:
@@ -156,57 +142,28 @@ async def math_agent(problem: Problem, ask: Ask, config: Constants) -> Populatio
     yield Stage("drawn by rule", desk.population([int(drawn)]))
 
 
-def plan(problem: Problem, log: Sequence[str], calls: int, left: int, most: int) -> list[Message]:
-    """Build a request for the next calls. `log` has an entry for each call so far. `left` of
-    `calls` calls remain."""
-    done = "\n\n".join(log) or "nothing"
+def plan(
+    problem: Problem, log: Sequence[str], calls: int, calls_left: int, max_solutions: int
+) -> list[Message]:
+    """Build a request for the next calls. `log` has an entry for each call so far. `calls_left` of
+    `calls` calls remain. A merge or selection takes at most `max_solutions`."""
+    entries = "\n\n".join(log) or "nothing"
     return prompts.request(
-        PLAN, problem, approaches=MOST_APPROACHES, k=most, calls=calls, log=done, left=left
+        PLAN,
+        problem,
+        approaches=MAX_APPROACHES,
+        k=max_solutions,
+        calls=calls,
+        log=entries,
+        left=calls_left,
     )
 
 
 def read_approaches(text: str) -> list[str]:
     """Return the approaches in `text`, which begin with "Approach 1:" and so on. Skips empty
     approaches."""
-    return [approach for part in _APPROACH.split(text)[1:] if (approach := part.strip())]
-
-
-class InvalidCall(Exception):
-    """An invalid call. The exception's two arguments are a note for the results and a reason for
-    the planner."""
-
-
-def call_lines(text: str) -> list[str]:
-    """Return the text after CALL of each line that starts with CALL, or with list marks and
-    CALL."""
-    return [line.strip(" \t\r*_`") for line in _CALL.findall(text)]
-
-
-def read_call(line: str) -> tuple[str, list[int]]:
-    """Return the tool and its numbers from a line of `call_lines`. Raises InvalidCall if the line
-    is invalid or ""."""
-    words = re.match(r"(\w+)\s*+(.*)", line)
-    if not words:
-        raise InvalidCall("no tool call", f"no line starts with {CALL} and a tool")
-    tool, stated = words.groups()
-    if tool not in TOOLS:
-        raise InvalidCall(
-            "unknown tool", f"there is no tool {tool:.40}; there are {', '.join(TOOLS)}"
-        )
-    name = TOOLS[tool]
-    try:
-        given, _ = json.JSONDecoder().raw_decode(stated or "{}")
-    except (ValueError, RecursionError):
-        raise InvalidCall(BAD, f"no JSON object follows {tool} on its line") from None
-    if tool == "solve" and given in ({}, {name: None}):
-        return tool, []
-    if not isinstance(given, dict) or list(given) != [name]:
-        raise InvalidCall(BAD, f'{tool} takes one argument, "{name}"')
-    numbers = given[name] if name == "solutions" else [given[name]]
-    if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
-        wanted = "a list of whole numbers" if name == "solutions" else "a whole number"
-        raise InvalidCall(BAD, f'"{name}" must be {wanted}')
-    return tool, numbers
+    approaches = [part.strip() for part in _APPROACH.split(text)[1:]]
+    return [approach for approach in approaches if approach]
 
 
 class _Desk:
@@ -214,15 +171,18 @@ class _Desk:
     1."""
 
     def __init__(self, problem: Problem, ask: Ask, config: Constants) -> None:
-        self.problem, self.ask, self.config = problem, ask, config
-        self.calls = self.invalid = 0
+        self.problem = problem
+        self.ask = ask
+        self.config = config
+        self.calls = 0
+        self.invalid = 0
         self.submitted: list[int] = []  # the number of the submitted solution, if any
         self.approaches: list[str] = []
         self.solutions: list[Member] = []  # their parents are numbers of solutions
         self.reports: list[tuple[int, str]] = []  # solution's number, and text of the report
         # solutions that are not improved, merged or passed over in a selection
         self.current: list[int] = []
-        self.shown: list[int] = []  # solutions in the newest population
+        self.newest: list[int] = []  # solutions in the newest population
         self.spent: list[Completion] = []  # completions that belong to no member yet
         self.notes: list[str] = []
         self.log: list[str] = []
@@ -230,16 +190,18 @@ class _Desk:
     def population(self, solutions: list[int]) -> Population:
         """Return these solutions as members. The last one gets the notes and side calls since the
         last population."""
-        members = []
+        members: list[Member] = []
         for number in solutions:
             member = self.solutions[number - 1]
-            parents = [
-                self.shown.index(origin) for origin in member.parents if origin in self.shown
-            ]
+            origins = [origin for origin in member.parents if origin in self.newest]
+            parents = [self.newest.index(origin) for origin in origins]
             members.append(replace(member, parents=parents, notes=[]))
             self.solutions[number - 1] = common.again(member, number)
-        members[-1].side_calls, members[-1].notes = self.spent, self.notes
-        self.spent, self.notes, self.shown = [], [], solutions
+        members[-1].side_calls = self.spent
+        members[-1].notes = self.notes
+        self.spent = []
+        self.notes = []
+        self.newest = solutions
         return members
 
     async def call(self, line: str) -> bool:
@@ -249,12 +211,13 @@ class _Desk:
             tool, numbers = read_call(line)
             self._check(tool, numbers)
         except InvalidCall as error:
-            note, why = error.args
+            note, reason = error.args
             self.invalid += 1
             self.notes.append(note)
-            self.log.append(
-                f"{CALL} {line:.200}\nNot carried out: {why}." if line else f"Nothing: {why}."
-            )
+            if line:
+                self.log.append(f"{CALL} {line:.200}\nNot carried out: {reason}.")
+            else:
+                self.log.append(f"Nothing: {reason}.")
             return False
         if tool == "submit":
             self.submitted = numbers
@@ -267,94 +230,119 @@ class _Desk:
     def _check(self, tool: str, numbers: list[int]) -> None:
         """Raise InvalidCall for bad or too many numbers, an empty solution or report, or a call
         beyond CALLS."""
-        left = self.config.CALLS - self.calls
-        if tool != "submit" and not left:
+        calls_left = self.config.CALLS - self.calls
+        if tool != "submit" and not calls_left:
             raise InvalidCall("tool call beyond the last", "no calls are left; submit a solution")
-        name, note = TOOLS[tool], "empty submission" if tool == "submit" else BAD
-        others = {
-            "count": MOST_APPROACHES,
+        name = TOOLS[tool]
+        note = "empty submission" if tool == "submit" else BAD
+        if name == "solutions":
+            are_different = len(set(numbers)) == len(numbers)
+            if not are_different or not 2 <= len(numbers) <= self.config.K:
+                raise InvalidCall(note, f"{tool} takes 2 to {self.config.K} different solutions")
+        for number in numbers:
+            self._check_number(name, number, note)
+        if tool == "approaches" and calls_left == 1 and not self.solutions:
+            raise InvalidCall(note, "the last call is kept for a solution")
+
+    def _check_number(self, name: str, number: int, note: str) -> None:
+        """Raise InvalidCall if the argument `name` of a tool can't be this `number`."""
+        limits = {
+            "count": MAX_APPROACHES,
             "approach": len(self.approaches),
             "report": len(self.reports),
         }
-        most = others.get(name, len(self.solutions))
-        if name == "solutions" and not (
-            len(set(numbers)) == len(numbers) and 2 <= len(numbers) <= self.config.K
-        ):
-            raise InvalidCall(note, f"{tool} takes 2 to {self.config.K} different solutions")
-        for number in numbers:
-            if not 1 <= number <= most:
-                raise InvalidCall(
-                    note,
-                    f'"{name}" must be from 1 to {most}' if most else f"there is no {name} yet",
-                )
-            if name.startswith("solution") and not self._text(number):
-                raise InvalidCall(note, f"solution {number} is empty")
-            if name == "report" and not self.reports[number - 1][1]:
-                raise InvalidCall(note, f"report {number} is empty")
-        if tool == "approaches" and left == 1 and not self.solutions:
-            raise InvalidCall(note, "the last call is kept for a solution")
+        limit = limits.get(name, len(self.solutions))
+        if not limit:
+            raise InvalidCall(note, f"there is no {name} yet")
+        if not 1 <= number <= limit:
+            raise InvalidCall(note, f'"{name}" must be from 1 to {limit}')
+        if name.startswith("solution") and not self._text(number):
+            raise InvalidCall(note, f"solution {number} is empty")
+        if name == "report" and not self.reports[number - 1][1]:
+            raise InvalidCall(note, f"report {number} is empty")
 
     def _text(self, number: int) -> str:
         return common.text_of(self.solutions[number - 1].completion, self.config)
 
     async def _outcome(self, tool: str, numbers: list[int], names: tuple[str, int]) -> str:
         """Execute a valid call, and return a description of its outcome for the planner."""
-        problem, ask, config = self.problem, self.ask, self.config
         if tool == "approaches":
-            messages = prompts.request(APPROACHES, problem, count=numbers[0])
-            reply = await ask(
-                messages, *names, max_tokens=config.PLAN_TOKENS, answer_opening=APPROACH
-            )
-            self.spent.append(reply)
-            first, found = len(self.approaches) + 1, read_approaches(reply.text)[: numbers[0]]
-            self.approaches += found
-            self.notes += [] if found else ["unreadable approaches"]
-            return (
-                "\n".join(f"Approach {i}: {text}" for i, text in enumerate(found, first))
-                or "No approach came back."
-            )
+            return await self._suggest(numbers[0], names)
         if tool == "verify":
-            solution = common.again(self.solutions[numbers[0] - 1])
-            reported = await report(problem, ask, config, solution, self._text(numbers[0]), *names)
-            self.spent += reported.side_calls
-            self.notes += reported.notes
-            self.reports.append((numbers[0], text := reported.side_calls[0].text.strip()))
-            return (
-                f"Report {len(self.reports)}, on solution "
-                f"{numbers[0]}:\n{text or '(empty, of no use)'}"
-            )
+            return await self._verify(numbers[0], names)
         if tool == "select":
-            candidates = [self.solutions[number - 1].completion for number in numbers]
-            winner = await select(problem, ask, config, candidates, *names)
-            self.spent += winner.side_calls
-            self.notes += winner.notes
-            if winner.notes:
-                return "The selection could not be read; none was selected."
-            best = numbers[winner.parents[0]]
-            self.current = sorted({*self.current, best} - ({*numbers} - {best}))
-            return f"Solution {best} was selected."
-        origins: list[int] = []
+            return await self._select(numbers, names)
+        messages, origins = self._request_for(tool, numbers)
+        return await self._write(messages, origins, names)
+
+    async def _suggest(self, count: int, names: tuple[str, int]) -> str:
+        """Request `count` approaches."""
+        messages = prompts.request(APPROACHES, self.problem, count=count)
+        reply = await self.ask(
+            messages, *names, max_tokens=self.config.PLAN_TOKENS, answer_opening=APPROACH
+        )
+        self.spent.append(reply)
+        approaches = read_approaches(reply.text)[:count]
+        if not approaches:
+            self.notes.append("unreadable approaches")
+            return "No approach came back."
+        first = len(self.approaches) + 1
+        self.approaches += approaches
+        return "\n".join(f"Approach {i}: {text}" for i, text in enumerate(approaches, first))
+
+    async def _verify(self, number: int, names: tuple[str, int]) -> str:
+        """Request a report on a solution."""
+        solution = common.again(self.solutions[number - 1])
+        text = self._text(number)
+        reported = await report(self.problem, self.ask, self.config, solution, text, *names)
+        self.spent += reported.side_calls
+        self.notes += reported.notes
+        text = reported.side_calls[0].text.strip()
+        self.reports.append((number, text))
+        text = text or "(empty, of no use)"
+        return f"Report {len(self.reports)}, on solution {number}:\n{text}"
+
+    async def _select(self, numbers: list[int], names: tuple[str, int]) -> str:
+        """Request a selection. Only the winner stays current."""
+        candidates = [self.solutions[number - 1].completion for number in numbers]
+        winner = await select(self.problem, self.ask, self.config, candidates, *names)
+        self.spent += winner.side_calls
+        self.notes += winner.notes
+        if winner.notes:
+            return "The selection could not be read; none was selected."
+        best = numbers[winner.parents[0]]
+        others = set(numbers) - {best}
+        self.current = sorted({*self.current, best} - others)
+        return f"Solution {best} was selected."
+
+    def _request_for(self, tool: str, numbers: list[int]) -> tuple[list[Message], list[int]]:
+        """Return the request of a call that writes a solution, and the solutions that it
+        replaces."""
         if tool == "merge":
-            messages, origins = (
-                prompts.aggregate(problem, [self._text(number) for number in numbers]),
-                numbers,
-            )
-        elif tool == "improve":
-            number, text = self.reports[numbers[0] - 1]
-            messages = prompts.request(IMPROVE, problem, solution=self._text(number), report=text)
-            origins = [number]
-        elif numbers:
-            messages = prompts.request(FOLLOW, problem, approach=self.approaches[numbers[0] - 1])
-        else:
-            messages = prompts.solve(problem)
-        solution = await common.candidate(ask, config, messages, *names, parents=origins)
+            texts = [self._text(number) for number in numbers]
+            return prompts.aggregate(self.problem, texts), numbers
+        if tool == "improve":
+            origin, text = self.reports[numbers[0] - 1]
+            solution = self._text(origin)
+            messages = prompts.request(IMPROVE, self.problem, solution=solution, report=text)
+            return messages, [origin]
+        if numbers:
+            approach = self.approaches[numbers[0] - 1]
+            return prompts.request(FOLLOW, self.problem, approach=approach), []
+        return prompts.solve(self.problem), []
+
+    async def _write(
+        self, messages: list[Message], origins: list[int], names: tuple[str, int]
+    ) -> str:
+        """Request a new solution, which replaces its origins if it has text."""
+        solution = await common.candidate(self.ask, self.config, messages, *names, parents=origins)
         self.solutions.append(solution)
         self.notes += solution.notes
         number = len(self.solutions)
-        if text := self._text(number):  # it replaces its origins
-            self.current = [i for i in self.current if i not in origins and self._text(i)] + [
-                number
-            ]
+        text = self._text(number)
+        if text:
+            others = [i for i in self.current if i not in origins and self._text(i)]
+            self.current = [*others, number]
             return f"Solution {number}:\n{text}"
         if self.current:
             self.spent.append(solution.completion)
@@ -367,8 +355,18 @@ MATH_AGENT = Scaffold(
     math_agent,
     constants=Constants,
     prompts=(
-        *(prompts.SOLVE, prompts.AGGREGATE, prompts.VERDICT),
-        *(PLAN, CALL, APPROACHES, APPROACH, FOLLOW, REPORT, IMPROVE, SELECT, BEST),
+        prompts.SOLVE,
+        prompts.AGGREGATE,
+        prompts.VERDICT,
+        PLAN,
+        CALL,
+        APPROACHES,
+        APPROACH,
+        FOLLOW,
+        REPORT,
+        IMPROVE,
+        SELECT,
+        BEST,
     ),
     # if each reply of the planner has one call
     max_completions=lambda config: 2 * config.CALLS + INVALID_CALLS,

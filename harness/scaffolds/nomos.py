@@ -22,7 +22,16 @@ from core import prompts
 from core.base import seeds
 from core.base.errors import UserError
 from core.constants import constant
-from core.types import Ask, Member, Message, Populations, Problem, Scaffold, Stage
+from core.types import (
+    MAX_POINTS,
+    Ask,
+    Member,
+    Message,
+    Populations,
+    Problem,
+    Scaffold,
+    Stage,
+)
 from harness.scaffolds import common
 from harness.scaffolds.common import again, text_of
 from harness.scaffolds.stated import plain, stated_score
@@ -35,12 +44,9 @@ Solution:
 {solution}
 
 Judge the solution as at an olympiad, by what it proves. Check every step, then give 0 to 7 \
-points. 7: correct and \
-complete. 5 or 6: solved, but for slips or gaps that are easily mended. 3 or 4: the main idea is \
-there, an essential \
-part is not. 1 or 2: a correct step or two on the way. 0: nothing that helps, or nothing that is \
-right. End with one \
-line: "Score: " and the points."""
+points. 7: correct and complete. 5 or 6: solved, but for slips or gaps that are easily mended. 3 \
+or 4: the main idea is there, an essential part is not. 1 or 2: a correct step or two on the way. \
+0: nothing that helps, or nothing that is right. End with one line: "Score: " and the points."""
 
 GROUP = prompts.worded("""Problem:
 {problem}
@@ -49,17 +55,14 @@ Below are {count} solutions, each with a judgement that may be wrong.
 
 {solutions}
 
-Group the solutions by the <answer or conclusion that they reach, whatever their way to it. \
-Decide which group is \
-right; it need not be the largest.|argument that carries their proof, whatever words they put it \
-in. Decide which \
-group's argument holds; it need not be that of the largest.> End with one line: "Keep: " and the \
-numbers of all \
-solutions in that group, with commas between them.""")
+Group the solutions by the <answer or conclusion that they reach, whatever their way to it. Decide \
+which group is right; it need not be the largest.|argument that carries their proof, whatever \
+words they put it in. Decide which group's argument holds; it need not be that of the largest.> \
+End with one line: "Keep: " and the numbers of all solutions in that group, with commas between \
+them.""")
 
 SCORE = "Score:"
 KEPT = "Keep:"
-MOST_POINTS = 7
 
 _KEPT = re.compile(
     r"\bkeep\s*+[:=]\s*+(?:(?:solution|candidate|proof)s?\b[ \t:#]*+)?+([^\n]*)", re.IGNORECASE
@@ -96,8 +99,8 @@ class Constants(common.Selecting):
 
 def read_points(text: str) -> float | None:
     """Return the stated points as a score from 0 to 1, or None."""
-    points = stated_score(text, "Score", range(MOST_POINTS + 1))
-    return None if points is None else points / MOST_POINTS
+    points = stated_score(text, "Score", range(MAX_POINTS + 1))
+    return None if points is None else points / MAX_POINTS
 
 
 POINTS = Judging(
@@ -108,25 +111,29 @@ POINTS = Judging(
 def group(problem: Problem, solutions: Sequence[str], judgements: Sequence[str]) -> list[Message]:
     """Build a request to pick the right group of `solutions`, with a last line like "Keep: 1,
     3"."""
-    both = enumerate(zip(solutions, judgements, strict=True), 1)
-    shown = "\n\n".join(
-        f"Solution {i}:\n{a.strip()}\n\nJudgement of solution {i}:\n{b.strip()}"
-        for i, (a, b) in both
-    )
-    return prompts.request(GROUP, problem, count=len(solutions), solutions=shown)
+    parts: list[str] = []
+    for i, solution in enumerate(solutions, 1):
+        judgement = judgements[i - 1].strip()
+        parts.append(f"Solution {i}:\n{solution.strip()}")
+        parts.append(f"Judgement of solution {i}:\n{judgement}")
+    texts = "\n\n".join(parts)
+    return prompts.request(GROUP, problem, count=len(solutions), solutions=texts)
 
 
 def read_group(text: str, count: int) -> list[int]:
     """Return the indices in the last "Keep: …" of `text` ("Keep: 1, 3" gives [0, 2]), or [] if it
     is missing or bad."""
     lines = _KEPT.findall(plain(text))
-    words = re.split(r"[\s,;]+", lines[-1].strip(" \t()<>.,;")) if lines else []
-    chosen = {
-        int(word) - 1 if word.isdecimal() and len(word) < 6 else -1
-        for word in words
-        if word != "and"
-    }
-    return sorted(chosen) if chosen <= set(range(count)) else []
+    if not lines:
+        return []
+    indices: set[int] = set()
+    for word in re.split(r"[\s,;]+", lines[-1].strip(" \t()<>.,;")):
+        if word == "and":
+            continue
+        if not word.isdecimal() or len(word) > 5 or not 1 <= int(word) <= count:
+            return []
+        indices.add(int(word) - 1)
+    return sorted(indices)
 
 
 async def nomos(problem: Problem, ask: Ask, config: Constants) -> Populations:
@@ -141,75 +148,109 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> Populations:
         yields its new solutions, then the best solution so far. If two or more are kept, they come
         next, and the best solution of the chosen group. If this group has two or more, it comes
         next, then the winners of each knock-out round."""
+    pool: list[Member] = []
+    async for population in _judged_waves(problem, ask, config, pool):
+        yield population
+    best = _best(problem, config, pool)
+    if len(best) < 2:
+        return
+    yield Stage("kept", [again(member) for member in best])
+    texts = [text_of(member.completion, config) for member in best]
+    judgements = [check.text for member in best for check in member.side_calls]
+    messages = group(problem, texts, judgements)
+    grouping = await ask(messages, "group", max_tokens=config.SELECT_TOKENS, answer_opening=KEPT)
+    chosen = read_group(grouping.text, len(best))
+    notes: list[str] = []
+    if not chosen:
+        chosen = list(range(len(best)))
+        notes = [common.INVALID_SELECTION]
+    first = chosen[0]
+    yield Stage("grouping", [again(best[first], first, side_calls=[grouping], notes=notes)])
+    if len(chosen) < 2:
+        return
+    order = seeds.rng(config.SEED, problem.id, "bracket").permutation(len(chosen))
+    bracket = [best[chosen[i]] for i in order]
+    yield Stage("bracket", [again(member) for member in bracket])
+    async for winners in common.single_elimination(problem, ask, config, bracket, "select"):
+        yield winners
+
+
+async def _judged_waves(
+    problem: Problem, ask: Ask, config: Constants, pool: list[Member]
+) -> Populations:
+    """Add judged solutions to the `pool`, until enough are perfect or no wave may begin. Yield each
+    wave, and the best solution so far."""
 
     async def solved(t: int, i: int) -> Member:
         return await common.candidate(ask, config, prompts.solve(problem), t, i)
 
     async def judged(member: Member, t: int, i: int) -> Member:
-        if text := text_of(member.completion, config):
+        text = text_of(member.completion, config)
+        if text:
             await judge(problem, ask, config, POINTS, member, text, [("judge", t, i)])
         return member
 
     async def attempt(t: int, i: int) -> Member:
         return await judged(await solved(t, i), t, i)
 
-    def worth(member: Member) -> tuple[bool, float]:
-        return bool(
-            text_of(member.completion, config)
-        ), -1.0 if member.self_score is None else member.self_score
-
-    closes = time.monotonic() + 60 * config.MINUTES if config.MINUTES else math.inf
+    closes = math.inf
+    if config.MINUTES:
+        closes = time.monotonic() + 60 * config.MINUTES
     solutions = await asyncio.gather(*(solved(0, i) for i in range(config.N)))
     yield Stage("solutions", solutions)
-    newest = await asyncio.gather(
-        *(judged(again(member, i), 0, i) for i, member in enumerate(solutions))
-    )
+    judging = (judged(again(member, i), 0, i) for i, member in enumerate(solutions))
+    newest = await asyncio.gather(*judging)
     yield Stage("judged", newest)
-    pool = list(newest)
+    pool += newest
     for t in range(1, config.ROUNDS + 2):
-        # the same for a solution in all waves
-        ties = seeds.rng(config.SEED, problem.id, "lots").random(len(pool))
-        ranked = sorted(range(len(pool)), key=lambda i: (*worth(pool[i]), ties[i]), reverse=True)
-        place = ranked[0] - (len(pool) - len(newest))
-        yield Stage("most points", [again(pool[ranked[0]], *([place] if place >= 0 else []))])
-        perfect = sum(member.self_score == 1.0 for member in pool)
-        if perfect >= config.PERFECT or t > config.ROUNDS or time.monotonic() > closes:
-            break
-        newest = await asyncio.gather(*(attempt(t, i) for i in range(config.PERFECT - perfect)))
+        best = _ranked(problem, config, pool)[0]
+        yield Stage("most points", [common.best_of_pool(pool, best, newest)])
+        missing = config.PERFECT - _perfect(pool)
+        if missing <= 0 or t > config.ROUNDS or time.monotonic() > closes:
+            return
+        newest = await asyncio.gather(*(attempt(t, i) for i in range(missing)))
         yield Stage(f"wave {t}", newest)
         pool += newest
 
-    best = [pool[i] for i in ranked if text_of(pool[i].completion, config)]
-    kept = best[: min(config.K, perfect if perfect >= config.PERFECT else len(best))]
-    if len(kept) < 2:
-        return
-    yield Stage("kept", [again(member) for member in kept])
-    texts = [text_of(member.completion, config) for member in kept]
-    messages = group(problem, texts, [check.text for member in kept for check in member.side_calls])
-    grouping = await ask(messages, "group", max_tokens=config.SELECT_TOKENS, answer_opening=KEPT)
-    chosen = read_group(grouping.text, len(kept))
-    notes = [] if chosen else [common.INVALID_SELECTION]
-    chosen = chosen or list(range(len(kept)))
-    yield Stage("grouping", [again(kept[chosen[0]], chosen[0], side_calls=[grouping], notes=notes)])
-    if len(chosen) < 2:
-        return
-    bracket = [
-        kept[chosen[i]]
-        for i in seeds.rng(config.SEED, problem.id, "bracket").permutation(len(chosen))
-    ]
-    yield Stage("bracket", [again(member) for member in bracket])
-    async for winners in common.single_elimination(problem, ask, config, bracket, "select"):
-        yield winners
+
+def _ranked(problem: Problem, config: Constants, pool: Sequence[Member]) -> list[int]:
+    """Return the indices of the pool's members, the best first."""
+    keys: list[tuple[bool, float]] = []
+    for member in pool:
+        has_text = bool(text_of(member.completion, config))
+        score = -1.0 if member.self_score is None else member.self_score
+        keys.append((has_text, score))
+    return common.ranking(problem, config, keys)
+
+
+def _perfect(pool: Sequence[Member]) -> int:
+    return len([member for member in pool if member.self_score == 1.0])
+
+
+def _best(problem: Problem, config: Constants, pool: Sequence[Member]) -> list[Member]:
+    """Return the solutions to group: at most K, and only perfect ones if they are enough."""
+    ranked = [pool[i] for i in _ranked(problem, config, pool)]
+    best = [member for member in ranked if text_of(member.completion, config)][: config.K]
+    perfect = _perfect(pool)
+    if perfect >= config.PERFECT:
+        return best[:perfect]
+    return best
+
+
+def _max_completions(config: Constants) -> int:
+    """Count all solutions with their judgements, the grouping, and the knock-out between K
+    solutions."""
+    solutions = config.N + config.PERFECT * config.ROUNDS
+    if config.K == 1:
+        return 2 * solutions
+    return 2 * solutions + config.K
 
 
 NOMOS = Scaffold(
     nomos,
     constants=Constants,
     prompts=(prompts.SOLVE, JUDGE, SCORE, GROUP, KEPT, common.SELECT, common.BETTER),
-    # All solutions with their judgements, the grouping, and the knock-out between K solutions.
-    max_completions=lambda config: (
-        2 * (config.N + config.PERFECT * config.ROUNDS) + config.K * (config.K > 1)
-    ),
+    max_completions=_max_completions,
     # for the grouping: K solutions, K judgements
     texts_shown=lambda config: 2 * config.K if config.K > 1 else 1,
 )

@@ -37,22 +37,22 @@ async def qed_rsa(problem: Problem, ask: Ask, config: Constants) -> Populations:
         The populations t = 0..ROUNDS of N members, then the winners of each knock-out round."""
 
     async def member(t: int, i: int, earlier: Population) -> Member:
-        rng = seeds.rng(config.SEED, problem.id, "blocks", t)
-        circle, offsets = rng.permutation(len(earlier)), rng.permutation(len(earlier))
+        rng = seeds.rng(config.SEED, problem.id, "blocks", t)  # the same for all members
+        circle = rng.permutation(len(earlier))
+        offsets = rng.permutation(len(earlier))
         order = [int(circle[(i + offset) % config.N]) for offset in offsets]
-        texts = [text_of(each.completion, config) for each in earlier]
-        spoken = [j for j in order if texts[j]][: config.K]
-        messages = prompts.aggregate(problem, [texts[j] for j in spoken])
-        return await candidate(ask, config, messages, t, i, parents=spoken)
+        texts = [text_of(solution.completion, config) for solution in earlier]
+        parents = [j for j in order if texts[j]][: config.K]
+        messages = prompts.aggregate(problem, [texts[j] for j in parents])
+        return await candidate(ask, config, messages, t, i, parents=parents)
 
     population: Population = []
     for t in range(config.ROUNDS + 1):
-        population = list(
-            await asyncio.gather(*(member(t, i, population) for i in range(config.N)))
-        )
+        members = await asyncio.gather(*(member(t, i, population) for i in range(config.N)))
+        population = list(members)
         yield Stage(f"merges {t}" if t else "solutions", population)
-    async for left in single_elimination(problem, ask, config, population, "select"):
-        yield left
+    async for remaining in single_elimination(problem, ask, config, population, "select"):
+        yield remaining
 
 
 QED_RSA = Scaffold(

@@ -20,14 +20,11 @@ Newest attempt, which may be unfinished:
 {attempt}
 
 Write a summary for someone who has to go on without seeing any attempt: the approach of the \
-newest attempt, the facts \
-and partial results it reached, what it checked, where it failed or stopped, <its answer if there \
-is one|what it \
-proved and what is left to prove>, and how it relates to the earlier attempts. Keep what still \
-matters of the earlier \
-summary. Add no reasoning of your own. Write in the first person, at most two paragraphs of plain \
-text without \
-headings, beginning with "Summary:".""")
+newest attempt, the facts and partial results it reached, what it checked, where it failed or \
+stopped, <its answer if there is one|what it proved and what is left to prove>, and how it relates \
+to the earlier attempts. Keep what still matters of the earlier summary. Add no reasoning of your \
+own. Write in the first person, at most two paragraphs of plain text without headings, beginning \
+with "Summary:".""")
 
 SOLVE_AGAIN = prompts.worded("""Problem:
 {problem}
@@ -36,10 +33,9 @@ Summary of earlier attempts, which may be right or wrong:
 {summary}
 
 Let the summary guide you, and do better: check <its result|what it says is proved>, go on where \
-it stopped, or take \
-another way. <Reason step by step and {form}|Write a complete and rigorous proof that can be read \
-without the summary, \
-with a reason for every step that is not well known.>""")
+it stopped, or take another way. <Reason step by step and {form}|Write a complete and rigorous \
+proof that can be read without the summary, with a reason for every step that is not well \
+known.>""")
 
 OPENING = "Summary:"
 
@@ -68,23 +64,25 @@ async def reasoning_cache(problem: Problem, ask: Ask, config: Constants) -> Popu
     yield Stage("attempt 1", [member])
     summary = ""
     for t in range(1, config.ROUNDS):
-        checks: list[Completion] = []
+        side_calls: list[Completion] = []
         notes: list[str] = []
-        if attempt := text_of(newest.completion, config):
+        attempt = text_of(newest.completion, config)
+        if attempt:
             messages = summarise(problem, summary, attempt)
-            check = await ask(
+            reply = await ask(
                 messages, "summary", t - 1, max_tokens=config.SUMMARY_TOKENS, answer_opening=OPENING
             )
-            checks.append(check)
-            text = read_summary(check.text)
-            notes += (
-                ["empty summary"] if not text else ["truncated summary"] if check.truncated else []
-            )
+            side_calls.append(reply)
+            text = read_summary(reply.text)
+            if not text:
+                notes.append("empty summary")
+            elif reply.truncated:
+                notes.append("truncated summary")
             summary = text or summary
-        newest = await candidate(
-            ask, config, solve_again(problem, summary), t, 0, parents=[0] if summary else []
-        )
-        newest.side_calls, newest.notes = checks, [*notes, *newest.notes]
+        messages = solve_again(problem, summary)
+        newest = await candidate(ask, config, messages, t, 0, parents=[0] if summary else [])
+        newest.side_calls = side_calls
+        newest.notes = [*notes, *newest.notes]
         member = latest_with_text(member, newest)
         yield Stage(f"attempt {t + 1}", [member])
 
@@ -102,11 +100,9 @@ def read_summary(text: str) -> str:
 def solve_again(problem: Problem, summary: str) -> list[Message]:
     """Build a request to solve the problem with the help of `summary`, or without help if `summary`
     is ""."""
-    return (
-        prompts.request(SOLVE_AGAIN, problem, summary=summary)
-        if summary
-        else prompts.solve(problem)
-    )
+    if not summary:
+        return prompts.solve(problem)
+    return prompts.request(SOLVE_AGAIN, problem, summary=summary)
 
 
 REASONING_CACHE = Scaffold(

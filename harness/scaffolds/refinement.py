@@ -38,9 +38,8 @@ async def refinement(problem: Problem, ask: Ask, config: Constants) -> Populatio
     population = list(await asyncio.gather(*first))
     yield Stage("solutions", population)
     for t in range(1, config.ROUNDS + 1):
-        population = list(
-            await asyncio.gather(*(refined(t, i, before) for i, before in enumerate(population)))
-        )
+        refining = (refined(t, i, before) for i, before in enumerate(population))
+        population = list(await asyncio.gather(*refining))
         yield Stage(f"refinement {t}", population)
 
 

@@ -28,11 +28,9 @@ Here are {count} candidate <solutions|proofs>. Any of them may contain mistakes.
 
 {candidates}
 
-Use what is good in the candidates to write one <solution|proof> that is better than each of \
-them. Where they \
-disagree, find out which way is right. If none of them <is right|holds>, take another approach. \
-Reason carefully, and \
-<{form}|give a reason for every step that is not well known.>""")
+Use what is good in the candidates to write one <solution|proof> that is better than each of them. \
+Where they disagree, find out which way is right. If none of them <is right|holds>, take another \
+approach. Reason carefully, and <{form}|give a reason for every step that is not well known.>""")
 
 REFINE = prompts.worded("""Problem:
 {problem}
@@ -42,8 +40,7 @@ Here is a candidate <solution|proof>. It may be incomplete or contain mistakes.
 {candidates}
 
 Turn the candidate into a better <solution|proof>. If it is wrong from the start, take another \
-approach. Reason \
-carefully, and <{form}|give a reason for every step that is not well known.>""")
+approach. Reason carefully, and <{form}|give a reason for every step that is not well known.>""")
 
 
 class Constants(RsaConstants):

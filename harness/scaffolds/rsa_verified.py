@@ -10,7 +10,8 @@ from core import prompts
 from core.constants import constant
 from core.rsa import RSA, RsaConstants, rsa
 from core.types import Scaffold
-from harness.scaffolds.verification import Verifying, verdicts, verify
+from harness.scaffolds.best_of import with_mean
+from harness.scaffolds.verification import Verifying, verdict_count, verify
 
 
 class Constants(RsaConstants, Verifying):
@@ -27,18 +28,21 @@ def boltzmann(
 
     Sorting score / TAU + Gumbel noise gives this distribution (arXiv 1903.06059). A score of None
     counts as the mean of the known scores."""
-    known = [score for score in scores if score is not None]
-    neutral = float(np.mean(known)) if known else 0.0
-    keys = np.array([neutral if score is None else score for score in scores]) / config.TAU
-    return [int(i) for i in np.argsort(-(keys + rng.gumbel(size=len(scores))))]
+    keys = with_mean(scores) / config.TAU + rng.gumbel(size=len(scores))
+    order: list[int] = np.argsort(-keys).tolist()
+    return order
+
+
+def _max_completions(config: Constants) -> int:
+    solutions = config.N * (config.T + 1)
+    scored = config.N * config.T
+    return solutions + scored * verdict_count(config)
 
 
 RSA_VERIFIED = Scaffold(
     partial(rsa, select=boltzmann, score=verify),
     constants=Constants,
     prompts=(*RSA.prompts, prompts.VERIFY, prompts.VERDICT),
-    max_completions=lambda config: (
-        config.N * (config.T + 1) + config.N * config.T * verdicts(config)
-    ),
+    max_completions=_max_completions,
     texts_shown=RSA.texts_shown,
 )

@@ -9,7 +9,7 @@ solution is the answer. CLASSIFY = 0 is our own variant: the verdict stated in t
 decides."""
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from core import prompts
 from core.constants import Carrying, constant
@@ -31,22 +31,18 @@ Solution to be reviewed:
 {solution}
 
 Review the solution as a strict examiner: check it step by step and repair nothing. First list \
-every flaw that you \
-find: quote the place, say what is wrong with it, and call it an error (the argument breaks or a \
-figure is wrong) or a \
-gap (the step may hold but is not justified). After an error, go on with the parts that do not \
-depend on it; after a \
-gap, take the step for granted and go on. Then, under a line "Details:", justify what you say of \
-each step. End with \
-one line: "Verdict: True" if there is no error and no serious gap, else "Verdict: False"."""
+every flaw that you find: quote the place, say what is wrong with it, and call it an error (the \
+argument breaks or a figure is wrong) or a gap (the step may hold but is not justified). After an \
+error, go on with the parts that do not depend on it; after a gap, take the step for granted and \
+go on. Then, under a line "Details:", justify what you say of each step. End with one line: \
+"Verdict: True" if there is no error and no serious gap, else "Verdict: False"."""
 
 ACCEPTED = """A solution was reviewed. The review:
 
 {review}
 
 Does the review say that the solution is correct, or at least that it has no error and no serious \
-gap? Answer with one \
-word: "yes" or "no"."""
+gap? Answer with one word: "yes" or "no"."""
 
 CORRECT = prompts.worded("""Problem:
 {problem}
@@ -58,10 +54,8 @@ A reviewer reports:
 {report}
 
 The reviewer may be mistaken. Where the report is right, repair the <solution|proof>; where it is \
-not, explain the \
-step so that nobody can misread it. Write the complete improved <solution and {form}|proof, which \
-can be read without \
-the report.>""")
+not, explain the step so that nobody can misread it. Write the complete improved <solution and \
+{form}|proof, which can be read without the report.>""")
 
 # The beginning of the forced answer if the thinking of a classification is cut off.
 ANSWER = "Answer:"
@@ -95,60 +89,93 @@ async def selfcheck(problem: Problem, ask: Ask, config: Constants) -> Population
 
     Yields:
         The first solution, the improved solution, and the current solution after each round."""
-
-    async def rewritten(before: Member, report: str, *names: str | int) -> Member:
-        text = text_of(before.completion, config)
-        messages: list[Message] = prompts.aggregate(problem, [text] if text else [])
-        if report:
-            messages = prompts.request(CORRECT, problem, solution=text, report=report)
-        return latest_with_text(
-            before, await candidate(ask, config, messages, *names, parents=[0] if text else [])
-        )
-
-    async def judged(text: str, number: int) -> tuple[bool, str, list[Completion], list[str]]:
-        """Review a solution. Return whether the review accepts it, the review's summary, the
-        completions and notes."""
-        if not text:
-            return False, "", [], []
-        messages, cap = prompts.request(REVIEW, problem, solution=text), config.VERIFY_TOKENS
-        check = await ask(
-            messages, "verify", number, max_tokens=cap, answer_opening=prompts.VERDICT
-        )
-        report, checks = check.text.strip(), [check]
-        if not report:
-            return False, "", checks, [EMPTY_REPORT]
-        accepts = read_verdict(report)
-        if config.CLASSIFY:
-            checks.append(
-                await ask(
-                    classify(report), "classify", number, max_tokens=cap, answer_opening=ANSWER
-                )
-            )
-            accepts = read_answer(checks[1].text)
-        notes = [UNREADABLE] * (accepts is None) + ["truncated report"] * check.truncated
-        return bool(accepts), summary(report), checks, notes
-
     member = await candidate(ask, config, prompts.solve(problem), 0, 0)
     yield Stage("solution", [member])
-    member = await rewritten(member, "", 1, 0)
+    member = await _rewritten(problem, ask, config, member, "", 1, 0)
     yield Stage("improved", [member])
-    passes = failures = 0
+    passes = 0
+    failures = 0
     for number in range(config.ROUNDS):
-        accepts, report, checks, notes = await judged(text_of(member.completion, config), number)
-        if accepts:
-            passes, failures = passes + 1, 0
+        text = text_of(member.completion, config)
+        review = await _reviewed(problem, ask, config, text, number)
+        if review.accepts:
+            passes += 1
+            failures = 0
             member = again(member, 0)
         else:
-            passes, failures = 0, failures + 1
-            member = await rewritten(member, report, "correct", number)
+            passes = 0
+            failures += 1
+            member = await _rewritten(
+                problem, ask, config, member, review.report, "correct", number
+            )
         is_over = failures == config.FAILURES or number == config.ROUNDS - 1
-        notes += ["never accepted"] if is_over and passes < config.PASSES else []
-        checked = replace(
-            member, side_calls=[*checks, *member.side_calls], notes=[*notes, *member.notes]
-        )
+        if is_over and passes < config.PASSES:
+            review.notes.append("never accepted")
+        side_calls = [*review.completions, *member.side_calls]
+        notes = [*review.notes, *member.notes]
+        checked = replace(member, side_calls=side_calls, notes=notes)
         yield Stage(f"check {number + 1}", [checked])
         if is_over or passes == config.PASSES:
             return
+
+
+@dataclass
+class _Review:
+    """A review of a solution: its decision, the `report` for a correction ("" for none), the
+    completions, and notes on faults."""
+
+    accepts: bool = False
+    report: str = ""
+    completions: list[Completion] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+async def _rewritten(
+    problem: Problem,
+    ask: Ask,
+    config: Constants,
+    before: Member,
+    report: str,
+    *names: str | int,
+) -> Member:
+    """Request a better solution: by `report`, or without one. Without text, solve the problem
+    again."""
+    text = text_of(before.completion, config)
+    messages: list[Message] = prompts.aggregate(problem, [text] if text else [])
+    if report:
+        messages = prompts.request(CORRECT, problem, solution=text, report=report)
+    new = await candidate(ask, config, messages, *names, parents=[0] if text else [])
+    return latest_with_text(before, new)
+
+
+async def _reviewed(
+    problem: Problem, ask: Ask, config: Constants, text: str, number: int
+) -> _Review:
+    """Review a solution, which is rejected without a review if it has no text."""
+    review = _Review()
+    if not text:
+        return review
+    messages = prompts.request(REVIEW, problem, solution=text)
+    cap = config.VERIFY_TOKENS
+    reply = await ask(messages, "verify", number, max_tokens=cap, answer_opening=prompts.VERDICT)
+    review.completions.append(reply)
+    report = reply.text.strip()
+    if not report:
+        review.notes.append(EMPTY_REPORT)
+        return review
+    accepts: float | bool | None = read_verdict(report)
+    if config.CLASSIFY:
+        messages = classify(report)
+        answer = await ask(messages, "classify", number, max_tokens=cap, answer_opening=ANSWER)
+        review.completions.append(answer)
+        accepts = read_answer(answer.text)
+    if accepts is None:
+        review.notes.append(UNREADABLE)
+    if reply.truncated:
+        review.notes.append("truncated report")
+    review.accepts = bool(accepts)
+    review.report = summary(report)
+    return review
 
 
 def classify(report: str) -> list[Message]:
@@ -160,7 +187,8 @@ def classify(report: str) -> list[Message]:
 def summary(report: str) -> str:
     """Return the part of a review before its "Details:", or the whole review if that part is
     empty."""
-    return _DETAILS.split(report, maxsplit=1)[0].strip() or report
+    head = _DETAILS.split(report, maxsplit=1)[0].strip()
+    return head or report
 
 
 SELFCHECK = Scaffold(

@@ -8,7 +8,7 @@ linear time."""
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 # Signs and commands that change no result, each with an example.
 _DRESS = tuple(
@@ -162,20 +162,26 @@ def last_stated(text: str, word: str, value: str) -> str | None:
     reply repeats the choice that the prompt offers."""
     offers = rf"(?![ \t,;.]*+(?:or\b|/|\?|(?:or|and|else)?+[ \t]*+{word}[ \t]*+[:=]))"
     pattern = rf"(?<!\bor )(?<!\belse )(?<![A-Za-z]){word}{_BETWEEN}({value}){offers}"
-    found: list[str] = re.findall(pattern, text, re.IGNORECASE)
-    return found[-1] if found else None
+    values: list[str] = re.findall(pattern, text, re.IGNORECASE)
+    return values[-1] if values else None
 
 
 def stated_score(text: str, word: str, allowed: Sequence[float]) -> float | None:
     """Return the last number after `word` in `text`, or None if it is missing or not `allowed`.
     A fraction is multiplied by the largest allowed number. If this number is 7, "7/7" is 7."""
-    above, _, below = (last_stated(plain(text), word, _NUMBER + _SINGLE) or "").partition("/")
-    if not above or (below and int(below) == 0):
+    number = last_stated(plain(text), word, _NUMBER + _SINGLE) or ""
+    above, _, below = number.partition("/")
+    if not above:
         return None
     value = float(above)
     if below:
+        if int(below) == 0:
+            return None
         value = value / float(below) * max(allowed)
-    return next((score for score in allowed if abs(score - value) < 1e-9), None)
+    for score in allowed:
+        if abs(score - value) < 1e-9:
+            return score
+    return None
 
 
 def read_choice(text: str, word: str, count: int) -> int | None:
@@ -184,8 +190,10 @@ def read_choice(text: str, word: str, count: int) -> int | None:
     text = plain(text)
     stated = last_stated(text, word, rf"[0-9]{{1,4}}+{_SINGLE}")
     if stated is None:
-        found = [choice[1] for sentence in _sentences(text) if (choice := _preferred(sentence))]
-        stated = found[-1] if found else "0"
+        for sentence in _sentences(text):
+            stated = _preferred(sentence) or stated
+    if stated is None:
+        return None
     number = int(stated)
     return number - 1 if 1 <= number <= count else None
 
@@ -201,9 +209,9 @@ def read_verdict(text: str) -> float | None:
     lines = text.strip().splitlines() or [""]
     if alone := _VERDICT_ALONE.fullmatch(lines[-1]):
         return float(_is_right(alone[1]))
-    verdicts = [verdict for sentence in _sentences(text) for verdict in _verdicts(sentence)]
-    if verdicts:
-        return verdicts[-1]
+    verdict = _last_verdict(text)
+    if verdict is not None:
+        return verdict
     if alone := _VERDICT_ALONE.fullmatch(lines[0]):
         return float(_is_right(alone[1]))
     return None
@@ -216,12 +224,17 @@ def read_answer(text: str) -> bool | None:
     differ, the result is None. If there are none, the last sentence that states a verdict counts.
     "No error was found" is not "no"."""
     text = plain(text).strip()
-    ends = [found[1] for found in (_YES_FIRST.match(text), _YES_LAST.search(text)) if found]
-    words = {word.lower() for word in ends or _YES_LINE.findall(text) + _YES_ANSWER.findall(text)}
-    if words:
-        return words == {"yes"} if len(words) == 1 else None
-    verdicts = [verdict for sentence in _sentences(text) for verdict in _verdicts(sentence)]
-    return bool(verdicts[-1]) if verdicts else None
+    ends = (_YES_FIRST.match(text), _YES_LAST.search(text))
+    words = [match[1] for match in ends if match]
+    if not words:
+        words = _YES_LINE.findall(text) + _YES_ANSWER.findall(text)
+    answers = {word.lower() for word in words}
+    if len(answers) > 1:
+        return None
+    if answers:
+        return answers == {"yes"}
+    verdict = _last_verdict(text)
+    return None if verdict is None else bool(verdict)
 
 
 def _is_right(word: str) -> bool:
@@ -233,25 +246,34 @@ def _sentences(text: str) -> list[str]:
     return [sentence for sentence in _ENDS.split(text) if len(sentence) <= _LONGEST_SENTENCE]
 
 
-def _verdicts(sentence: str) -> Iterator[float]:
-    """Yield the verdict of a `sentence`, if it states one verdict and does not hedge."""
+def _last_verdict(text: str) -> float | None:
+    """Return the verdict of the last sentence of a plain `text` that states one, or None."""
+    for sentence in reversed(_sentences(text)):
+        verdict = _verdict(sentence)
+        if verdict is not None:
+            return verdict
+    return None
+
+
+def _verdict(sentence: str) -> float | None:
+    """Return the verdict of a `sentence`, if it states one verdict and does not hedge."""
     if _HEDGED.search(sentence):
-        return
-    values = set()
+        return None
+    values: set[bool] = set()
     for value, pattern in _SENTENCES:
-        found = pattern.search(sentence)
-        if found and _DENIED.search(sentence, 0, found.start()):
-            return
-        if found:
-            values.add(value)
-    if len(values) == 1:
-        yield float(values.pop())
+        match = pattern.search(sentence)
+        if not match:
+            continue
+        if _DENIED.search(sentence, 0, match.start()):
+            return None
+        values.add(value)
+    return float(values.pop()) if len(values) == 1 else None
 
 
-def _preferred(sentence: str) -> re.Match[str] | None:
-    """Return the match of the candidate that a `sentence` prefers, or None.
+def _preferred(sentence: str) -> str | None:
+    """Return the number of the candidate that a `sentence` prefers, or None.
     Without its "more likely", the sentence must not hedge."""
     if _HEDGED.search(_COMPARISON.sub("", sentence)):
         return None
-    found = list(_PREFERRED.finditer(sentence))
-    return found[-1] if found else None
+    numbers: list[str] = _PREFERRED.findall(sentence)
+    return numbers[-1] if numbers else None

@@ -8,6 +8,7 @@ merge wins (in QED-Nano's code, the last one)."""
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from core import prompts
 from core.base import seeds
@@ -35,12 +36,9 @@ Candidate <solution|proof>:
 {solution}
 
 Check every step of the candidate <solution; don't solve the problem|proof; don't prove it> in \
-another way. Write a \
-report that lists each error and each gap: quote the place, say what is wrong there and what \
-follows from it. End with \
-one line: "Verdict: True" if <its final answer is correct|it proves all that is asked, without an \
-error or a serious \
-gap>, else "Verdict: False".""")
+another way. Write a report that lists each error and each gap: quote the place, say what is wrong \
+there and what follows from it. End with one line: "Verdict: True" if <its final answer is \
+correct|it proves all that is asked, without an error or a serious gap>, else "Verdict: False".""")
 
 IMPROVE = prompts.worded("""Problem:
 {problem}
@@ -51,10 +49,9 @@ Candidate <solution|proof>:
 Report of a reviewer, who may be wrong too:
 {report}
 
-Go through the report, repair what is wrong and fill what is missing. Write one improved, \
-complete <solution|and \
-rigorous proof> that stands by itself and mentions neither the candidate nor the report.< \
-{Form}|>""")
+Go through the report, repair what is wrong and fill what is missing. Write one improved, complete \
+<solution|and rigorous proof> that stands by itself and mentions neither the candidate nor the \
+report.< {Form}|>""")
 
 SELECT = prompts.worded("""Problem:
 {problem}
@@ -62,12 +59,10 @@ SELECT = prompts.worded("""Problem:
 {candidates}
 
 Exactly one of these {count} <candidates|proofs> is to be kept. <Compare them step by step and \
-decide which is most \
-likely to be correct, or most nearly complete where several are.|Check each step by step for \
-errors and gaps, and \
-decide which proves most of what is asked; where several prove all of it, which leaves least \
-unsaid.> End with one \
-line that gives its number, like "Best: 2".""")
+decide which is most likely to be correct, or most nearly complete where several are.|Check each \
+step by step for errors and gaps, and decide which proves most of what is asked; where several \
+prove all of it, which leaves least unsaid.> End with one line that gives its number, like "Best: \
+2".""")
 
 BEST = "Best:"
 CHOICE = r"best\s*+[:=]"  # needs a colon, because "the best 2 are" states no choice
@@ -99,54 +94,72 @@ async def static_math_agent(problem: Problem, ask: Ask, config: Constants) -> Po
     Yields:
         The N solutions. Each round yields the solutions with reports, then the improved solutions.
         Then come one solution for each slot, and the selected solution."""
-
-    async def remake(messages: list[Message], origins: Sequence[int], t: int, i: int) -> Member:
-        spoken = [j for j in origins if texts[j]]
-        new = await candidate(ask, config, messages, t, i, parents=spoken)
-        if common.EMPTY not in new.notes or not spoken:
-            return new
-        kept = int(seeds.rng(config.SEED, problem.id, "kept", t, i).choice(spoken))
-        return again(population[kept], kept, side_calls=[new.completion], notes=new.notes)
-
-    async def reported(t: int, i: int) -> Member:
-        member = again(population[i], i)
-        return (
-            await report(problem, ask, config, member, texts[i], "verify", t, i)
-            if texts[i]
-            else member
-        )
-
-    async def improved(t: int, i: int) -> Member:
-        found = "".join(check.text.strip() for check in population[i].side_calls)
-        messages: list[Message] = prompts.aggregate(problem, [texts[i]] if texts[i] else [])
-        if found:
-            messages = prompts.request(IMPROVE, problem, solution=texts[i], report=found)
-        return await remake(messages, [i], t, i)
-
-    async def merged(t: int, slot: int, origins: Sequence[int]) -> Member:
-        if len(origins) == 1:
-            return again(population[origins[0]], *origins)
-        return await remake(
-            prompts.aggregate(problem, [texts[j] for j in origins if texts[j]]), origins, t, slot
-        )
-
     solving = (candidate(ask, config, prompts.solve(problem), 0, i) for i in range(config.N))
-    population: Population = list(await asyncio.gather(*solving))
-    texts = [text_of(member.completion, config) for member in population]
-    yield Stage("solutions", population)
+    agent = _Agent(problem, ask, config, list(await asyncio.gather(*solving)))
+    yield Stage("solutions", agent.population)
     for t in range(1, config.ROUNDS + 1):
-        population = list(await asyncio.gather(*(reported(t, i) for i in range(config.N))))
-        yield Stage(f"reports {t}", population)
-        population = list(await asyncio.gather(*(improved(t, i) for i in range(config.N))))
-        texts = [text_of(member.completion, config) for member in population]
-        yield Stage(f"improved {t}", population)
-    merging = (merged(config.ROUNDS + 1, i, slot) for i, slot in enumerate(_slots(config)))
-    population = list(await asyncio.gather(*merging))
-    yield Stage("merges", population)
-    yield Stage(
-        "selection",
-        [await select(problem, ask, config, [m.completion for m in population], "select", 0)],
-    )
+        reports = await asyncio.gather(*(agent.reported(t, i) for i in range(config.N)))
+        agent.population = list(reports)
+        yield Stage(f"reports {t}", agent.population)
+        improved = await asyncio.gather(*(agent.improved(t, i) for i in range(config.N)))
+        agent.population = list(improved)
+        yield Stage(f"improved {t}", agent.population)
+    last = config.ROUNDS + 1
+    slots = enumerate(_slots(config))
+    merges = await asyncio.gather(*(agent.merged(last, i, slot) for i, slot in slots))
+    yield Stage("merges", merges)
+    completions = [member.completion for member in merges]
+    yield Stage("selection", [await select(problem, ask, config, completions, "select", 0)])
+
+
+@dataclass
+class _Agent:
+    """The agent's work on one problem. `population` has the newest solutions."""
+
+    problem: Problem
+    ask: Ask
+    config: Constants
+    population: Population
+
+    async def reported(self, t: int, i: int) -> Member:
+        """Request a report on solution i, if it has text."""
+        member = again(self.population[i], i)
+        text = self._text(i)
+        if not text:
+            return member
+        return await report(self.problem, self.ask, self.config, member, text, "verify", t, i)
+
+    async def improved(self, t: int, i: int) -> Member:
+        """Request an improvement of solution i by its report. Without a report, refine it."""
+        text = self._text(i)
+        faults = "".join(check.text.strip() for check in self.population[i].side_calls)
+        messages: list[Message] = prompts.aggregate(self.problem, [text] if text else [])
+        if faults:
+            messages = prompts.request(IMPROVE, self.problem, solution=text, report=faults)
+        return await self._remade(messages, [i], t, i)
+
+    async def merged(self, t: int, i: int, slot: Sequence[int]) -> Member:
+        """Request one solution made from the solutions of a slot."""
+        if len(slot) == 1:
+            return again(self.population[slot[0]], *slot)
+        texts = [text for text in map(self._text, slot) if text]
+        messages = prompts.aggregate(self.problem, texts)
+        return await self._remade(messages, slot, t, i)
+
+    async def _remade(
+        self, messages: list[Message], origins: Sequence[int], t: int, i: int
+    ) -> Member:
+        """Request a new solution. If it is empty, a random one of its origins replaces it."""
+        parents = [j for j in origins if self._text(j)]
+        new = await candidate(self.ask, self.config, messages, t, i, parents=parents)
+        if common.EMPTY not in new.notes or not parents:
+            return new
+        rng = seeds.rng(self.config.SEED, self.problem.id, "kept", t, i)
+        parent = int(rng.choice(parents))
+        return again(self.population[parent], parent, side_calls=[new.completion], notes=new.notes)
+
+    def _text(self, i: int) -> str:
+        return text_of(self.population[i].completion, self.config)
 
 
 def _slots(config: Constants) -> list[range]:
@@ -174,9 +187,7 @@ async def report(
 
 def selection(problem: Problem, texts: Sequence[str]) -> list[Message]:
     """Build a request to select the best of `texts`, with a last line like "Best: 2"."""
-    candidates = "\n\n".join(
-        f"Candidate {place}:\n{text.strip()}" for place, text in enumerate(texts, 1)
-    )
+    candidates = "\n\n".join(f"Candidate {i}:\n{text.strip()}" for i, text in enumerate(texts, 1))
     return prompts.request(SELECT, problem, candidates=candidates, count=len(texts))
 
 
@@ -190,26 +201,29 @@ async def select(
     """Select one of several candidates, shown in random order because models prefer certain
     positions. Empty ones are left out. A single one wins without a request. If none is left or the
     reply is unreadable, a random one wins."""
-    texts = [text_of(each, config) for each in candidates]
-    order: list[int] = (
-        seeds.rng(config.SEED, problem.id, "order", *names).permutation(len(texts)).tolist()
-    )
-    shown = [i for i in order if texts[i]]
-    winner, notes = (shown or order)[0], [common.EMPTY] * (len(texts) - len(shown))
-    if len(shown) < 2:
+    texts = [text_of(completion, config) for completion in candidates]
+    rng = seeds.rng(config.SEED, problem.id, "order", *names)
+    order: list[int] = rng.permutation(len(texts)).tolist()
+    order_with_text = [i for i in order if texts[i]]
+    winner = (order_with_text or order)[0]
+    notes = [common.EMPTY for text in texts if not text]
+    if len(order_with_text) < 2:
         return Member(candidates[winner], [winner], carried_over=True, notes=notes)
-    messages = selection(problem, [texts[i] for i in shown])
+    messages = selection(problem, [texts[i] for i in order_with_text])
     reply = await ask(messages, *names, max_tokens=config.SELECT_TOKENS, answer_opening=BEST)
-    best = read_choice(reply.text, CHOICE, len(shown))
-    winner = winner if best is None else shown[best]
-    notes += [common.INVALID_SELECTION] * (best is None)
+    best = read_choice(reply.text, CHOICE, len(order_with_text))
+    if best is None:
+        notes.append(common.INVALID_SELECTION)
+    else:
+        winner = order_with_text[best]
     return Member(candidates[winner], [winner], side_calls=[reply], carried_over=True, notes=notes)
 
 
-def _most(config: Constants) -> int:
+def _max_completions(config: Constants) -> int:
     slots = _slots(config)
-    merges = sum(len(slot) > 1 for slot in slots)
-    return config.N * (1 + 2 * config.ROUNDS) + merges + (len(slots) > 1)
+    merges = len([slot for slot in slots if len(slot) > 1])
+    selections = 1 if len(slots) > 1 else 0
+    return config.N * (1 + 2 * config.ROUNDS) + merges + selections
 
 
 STATIC_MATH_AGENT = Scaffold(
@@ -225,7 +239,7 @@ STATIC_MATH_AGENT = Scaffold(
         SELECT,
         BEST,
     ),
-    max_completions=_most,
+    max_completions=_max_completions,
     # at least a solution and its report
     texts_shown=lambda config: max(2, config.K, len(_slots(config))),
 )

@@ -17,7 +17,7 @@ from harness.scaffolds import nomos
 from harness.scaffolds.best_of import best
 from harness.scaffolds.common import again
 from harness.scaffolds.stated import read_verdict
-from harness.scaffolds.verification import Judging, Verifying, verdicts, verify
+from harness.scaffolds.verification import Judging, Verifying, verdict_count, verify
 
 CHECK = prompts.worded("""Problem:
 {problem}
@@ -26,8 +26,7 @@ Beginning of a <solution|proof>:
 {steps}
 
 More steps may follow. Check each step so far and decide whether all of them <are correct|hold> \
-and lead to a \
-<solution|proof>. End with one line: "Verdict: True" or "Verdict: False".""")
+and lead to a <solution|proof>. End with one line: "Verdict: True" or "Verdict: False".""")
 BREAKS = {"line": "\n", "paragraph": "\n\n"}
 
 
@@ -50,47 +49,55 @@ async def stepwise(problem: Problem, ask: Ask, config: Constants) -> Populations
     Yields:
         The N candidates for each step with their scores, and the solution. A candidate's text has
         all steps so far."""
-    messages, end = prompts.solve(problem), BREAKS[config.STEP]
-    so_far, place, winner = "\n", list[int](), Member(Completion("", 0))
+    messages = prompts.solve(problem)
+    end = BREAKS[config.STEP]
+    so_far = "\n"
+    winner = Member(Completion("", 0))
+    parents: list[int] = []  # the winner's index in the last population
     for t in range(config.STEPS):
-        asked = (ask(messages, t, i, opening=so_far, stop=end) for i in range(config.N))
-        members = [Member(completion, place) for completion in await asyncio.gather(*asked)]
+        asking = (ask(messages, t, i, opening=so_far, stop=end) for i in range(config.N))
+        members = [Member(completion, parents) for completion in await asyncio.gather(*asking)]
         await score(problem, members, t, ask, config)
         yield Stage(f"step {t + 1}", members, is_partial=True)
         written = [i for i, member in enumerate(members) if member.completion.text]
         if not written:
             break
-        chosen = best(
-            [members[i].self_score for i in written], seeds.rng(config.SEED, problem.id, "step", t)
-        )
-        place, winner = [written[chosen]], members[written[chosen]]
-        text = winner.completion.text
-        if is_ended(text, problem):
+        scores = [members[i].self_score for i in written]
+        chosen = written[best(scores, seeds.rng(config.SEED, problem.id, "step", t))]
+        winner = members[chosen]
+        parents = [chosen]
+        so_far = winner.completion.text
+        if is_ended(so_far, problem):
             break
-        so_far = text + ("" if winner.completion.truncated else end)
-    yield Stage("solution", [again(winner, *place)])
+        if not winner.completion.truncated:
+            so_far += end
+    yield Stage("solution", [again(winner, *parents)])
 
 
 def is_ended(text: str, problem: Problem) -> bool:
     """Return whether `text` states an answer, or ends with a blank line because the model wrote
     nothing after it."""
-    has_answer = not problem.is_proof and problem.way != LAST_NUMBER
-    return text.endswith("\n\n") or (
-        has_answer and read(text, problem.way, problem.answer_type).answer is not None
-    )
+    if text.endswith("\n\n"):
+        return True
+    if problem.is_proof or problem.way == LAST_NUMBER:
+        return False
+    return read(text, problem.way, problem.answer_type).answer is not None
 
 
 async def score(problem: Problem, members: Population, t: int, ask: Ask, config: Constants) -> None:
     """Set `self_score` of the members with text. The first of several equal members has the
     judgements."""
-    first = {
+    judged = {
         member.completion.text: member for member in reversed(members) if member.completion.text
     }
-    if len(first) > 1:
-        judging = nomos.POINTS if config.VERIFY_MODE == "points" else STEPS
-        await verify(problem, list(first.values()), t, ask, config, judging)
-        for member in members:
-            member.self_score = first.get(member.completion.text, member).self_score
+    if len(judged) < 2:
+        return
+    judging = nomos.POINTS if config.VERIFY_MODE == "points" else STEPS
+    await verify(problem, list(judged.values()), t, ask, config, judging)
+    for member in members:
+        text = member.completion.text
+        if text:
+            member.self_score = judged[text].self_score
 
 
 STEPS = Judging(
@@ -102,6 +109,6 @@ STEPWISE = Scaffold(
     stepwise,
     constants=Constants,
     prompts=(prompts.SOLVE, CHECK, prompts.VERDICT, nomos.JUDGE, nomos.SCORE),
-    max_completions=lambda config: config.N * config.STEPS * (1 + verdicts(config)),
+    max_completions=lambda config: config.N * config.STEPS * (1 + verdict_count(config)),
     texts_shown=lambda config: config.STEPS,
 )

@@ -20,10 +20,8 @@ class Adaptive(RsaConstants):
     )
     STOP_CONFIDENCE: float = constant(
         0.0,
-        (
-            "stop a problem if its leading answer has a majority with at least this probability, "
-            "or 0 for off"
-        ),
+        "stop a problem if its leading answer has a majority with at least this probability, "
+        "or 0 for off",
         0,
         1,
     )
@@ -31,10 +29,13 @@ class Adaptive(RsaConstants):
 
 def adaptive(problem: Problem, population: Population, config: Adaptive) -> bool:
     """Return whether the rule STOP_WHEN_UNANIMOUS or STOP_CONFIDENCE stops the problem."""
-    leader, n = leading_votes(problem, population), len(population)
-    if config.STOP_WHEN_UNANIMOUS and leader == n:
+    votes = leading_votes(problem, population)
+    n = len(population)
+    if config.STOP_WHEN_UNANIMOUS and votes == n:
         return True
-    return bool(0 < config.STOP_CONFIDENCE <= confidence(leader, n))
+    if config.STOP_CONFIDENCE == 0:
+        return False
+    return confidence(votes, n) >= config.STOP_CONFIDENCE
 
 
 def confidence(votes: int, n: int) -> float:
@@ -45,7 +46,8 @@ def confidence(votes: int, n: int) -> float:
     a uniform prior, the answer's share p has the posterior Beta(votes + 1, n - votes + 1). P(p >
     1/2) is a binomial tail. In this model, the probability of a stop without a majority is at most
     T * (1 - STOP_CONFIDENCE)."""
-    return float(sum(comb(n + 1, j) for j in range(votes + 1)) / 2 ** (n + 1))
+    tail = sum(comb(n + 1, j) for j in range(votes + 1))
+    return float(tail / 2 ** (n + 1))
 
 
 def leading_votes(problem: Problem, population: Population) -> int:

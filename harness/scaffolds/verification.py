@@ -23,8 +23,15 @@ TOP_LOGPROBS = 20
 
 # P(True) needs the model's own probabilities of a token. SGLang applies sampling parameters to
 # them, so these are off.
-ONE_TOKEN = {"max_tokens": 1, "opening": prompts.VERDICT, "top_logprobs": TOP_LOGPROBS}
-ONE_TOKEN |= {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
+ONE_TOKEN = {
+    "max_tokens": 1,
+    "opening": prompts.VERDICT,
+    "top_logprobs": TOP_LOGPROBS,
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "top_k": 0,
+    "min_p": 0.0,
+}
 
 Names = tuple[str | int, ...]
 
@@ -46,7 +53,7 @@ class Verifying(Constants):
     )
 
 
-def verdicts(config: Verifying) -> int:
+def verdict_count(config: Verifying) -> int:
     """Return VERIFY_SAMPLES, but 1 for P(True), because a repeated request gives the same
     probability."""
     return 1 if config.VERIFY_MODE == "p_true" else config.VERIFY_SAMPLES
@@ -86,12 +93,17 @@ async def judge(
         changes = dict(ONE_TOKEN)
     if getattr(config, "VERIFIER", "") == SCORER:
         changes["to"] = SCORER
-    checks = await asyncio.gather(*(ask(messages, *each, **changes) for each in names))
-    marks = [p_true(check.logprobs) if is_token else judging.read(check.text) for check in checks]
-    readable = [mark for mark in marks if mark is not None]
-    member.side_calls, member.verdicts = checks, marks
+    replies = await asyncio.gather(*(ask(messages, *name, **changes) for name in names))
+    if is_token:
+        verdicts = [p_true(reply.logprobs) for reply in replies]
+    else:
+        verdicts = [judging.read(reply.text) for reply in replies]
+    readable = [verdict for verdict in verdicts if verdict is not None]
+    unreadable = len(verdicts) - len(readable)
+    member.side_calls = replies
+    member.verdicts = verdicts
     member.self_score = sum(readable) / len(readable) if readable else None
-    member.notes += [UNREADABLE] * marks.count(None)
+    member.notes += [UNREADABLE] * unreadable
 
 
 async def verify(
@@ -106,12 +118,11 @@ async def verify(
     answer. `t`: the step."""
 
     async def judged(i: int, member: Member) -> None:
-        names: list[Names] = [("verify", t, i, j) for j in range(verdicts(config))]
+        names: list[Names] = [("verify", t, i, j) for j in range(verdict_count(config))]
         await judge(problem, ask, config, judging, member, member.completion.text, names)
 
-    await asyncio.gather(
-        *(judged(i, member) for i, member in enumerate(population) if member.completion.text)
-    )
+    written = ((i, member) for i, member in enumerate(population) if member.completion.text)
+    await asyncio.gather(*(judged(i, member) for i, member in written))
 
 
 def p_true(logprobs: Mapping[str, float]) -> float | None:
@@ -123,4 +134,6 @@ def p_true(logprobs: Mapping[str, float]) -> float | None:
         if word in mass:
             mass[word] += math.exp(min(0.0, logprob))
     total = mass["true"] + mass["false"]
-    return mass["true"] / total if total > 0 else None
+    if total == 0:
+        return None
+    return mass["true"] / total

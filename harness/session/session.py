@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from core import constants
+from core import command_line
 from core.base import errors, signals, terminal
 from core.base.errors import UserError, one_line
 from core.base.prices import shown
@@ -136,7 +136,8 @@ def run_command(
     with errors.command(), environment.setting(**kind.settings()):
         signals.catch()
         card = environment.card()
-        config = constants.of_command(kind, {**namespace, **card.constants_of(kind)}, more_help)
+        of_card = card.constants_of(kind)
+        config = command_line.read_constants(kind, {**namespace, **of_card}, more_help)
         yield Command(named(config, Path(namespace["__file__"]).stem), config, card)
 
 

@@ -20,7 +20,7 @@ from harness.scaffolds import (
     selfcheck,
     static_math_agent,
 )
-from harness.scaffolds.math_agent import CALL
+from harness.scaffolds.tool_calls import CALL
 from labs.demo import sums, words
 from labs.demo.sums import POINTS, Term, Terms, problem, statement
 from labs.demo.texts import (

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from core import constants
+from core import command_line, constants
 from core.base.errors import UserError
 from core.base.files import ROOT
 from core.constants import Asking, Carrying, Constants, Paid, Sampled, Served, constant, identity
@@ -75,7 +75,7 @@ def test_a_key_among_the_overrides_is_refused_and_not_shown() -> None:
 
 def test_constants_are_explained_within_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    shown = constants.explained(RsaConstants, {"__doc__": "word " * 40, "N": 16}).splitlines()
+    shown = command_line.help_text(RsaConstants, {"__doc__": "word " * 40, "N": 16}).splitlines()
     assert max(map(len, shown)) <= 80 and any(line.startswith("  N=16 ") for line in shown)
 
 

@@ -1,6 +1,7 @@
 """The RSA loop on a scripted model: the draws, the prompts and the number of requests."""
 
 import asyncio
+import doctest
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from core import rsa as module
 from core.base import seeds
 from core.base.errors import UserError
 from core.rsa import AHEAD, RSA, rsa, uniform
@@ -257,3 +259,9 @@ def test_every_place_is_as_likely_however_often_a_candidate_is_drawn_or_how_well
                     firsts[what] += place == 0
     for what, times in shown.items():  # 1,200 prompts: a standard deviation is 0.0136
         assert abs(firsts[what] / times - 1 / 3) < 0.06, what
+
+
+def test_the_loop_works_with_any_function_that_answers() -> None:
+    """The module's example shows its use without the harness."""
+    tried = doctest.testmod(module)
+    assert tried.attempted == 6 and not tried.failed

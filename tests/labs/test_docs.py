@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from core import constants
+from core.base.settings import SETTINGS
 from harness import experiment_file, grid
 from scripts import constants_page
 from tests.conftest import ROOT
@@ -86,7 +87,7 @@ def test_a_command_is_one_that_its_script_takes(line: str) -> None:
     set_before = {
         name for name, is_set, _ in (word.partition("=") for word in words[: place - 1]) if is_set
     }
-    assert set_before <= {*constants.SETTINGS, *OTHERS, "PROBLEMS"}, set_before
+    assert set_before <= {*SETTINGS, *OTHERS, "PROBLEMS"}, set_before
     arguments = words[place + 1 :]
     if (
         script.name in ("run.sh", "plan.sh", "sweep.sh")
@@ -134,7 +135,7 @@ def test_all_commands_of_qed_nano_s_evaluation_are_checked() -> None:
 
 
 def test_every_constant_exists() -> None:
-    known = {*constants.SETTINGS, *OTHERS}
+    known = {*SETTINGS, *OTHERS}
     for path in experiment_file.paths():
         known |= {*constants.rules(experiment_file.load(path.stem).planned.constants)}
     known |= {*re.findall(r"^\| `(\w+)`", constants_page.page(), re.M)}

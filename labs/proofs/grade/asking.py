@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from core import constants
+from core import command_line, constants
 from core.base import seeds, signals
 from core.base.errors import RunFailed, UserError, command
 from core.base.prices import Prices, shown
@@ -65,8 +65,8 @@ def on_file(kind: type[A], argv: Sequence[str], about: str, usage: str) -> Itera
     """Wrap a command whose first argument names its input. Yields the constants, as session.command
     does."""
     with command():
-        if constants.asks_for_help(argv):
-            print(constants.explained(kind, {"__doc__": about}))
+        if command_line.asks_for_help(argv):
+            print(command_line.help_text(kind, {"__doc__": about}))
             raise SystemExit(0)
         if not argv or "=" in argv[0] or argv[0].startswith("-"):
             raise UserError(usage)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from core.base import signals
-from core.base.errors import RunFailed, UserError, command, kept
+from core.base.errors import RunFailed, UserError, command, guarded_output
 from core.base.terminal import columns
 from core.client import wire
 from core.engines.protocol import Server
@@ -98,7 +98,7 @@ def test_what_the_terminal_cannot_encode_is_shown_as_escapes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(shown := io.BytesIO(), "ascii"))
-    with kept():
+    with guarded_output():
         print("π…")
     assert shown.getvalue() == b"\\u03c0\\u2026\n"
 

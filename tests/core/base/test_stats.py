@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.base import stats
+from core.base.quantiles import t_quantile
 from core.base.stats import LEVEL, Estimate, auc, holm, mean_by_problem, paired, relative_change
 
 RATES = st.floats(0, 1, allow_nan=False)
@@ -106,7 +107,7 @@ def test_the_interval_covers_the_truth_if_few_problems_can_be_solved(
     [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (10, 2.228), (31, 2.040), (1000, 1.962)],
 )
 def test_the_quantiles_of_students_t(df: int, quantile: float) -> None:
-    assert stats._t_quantile(df) == pytest.approx(quantile, rel=3e-4)
+    assert t_quantile(LEVEL, df) == pytest.approx(quantile, rel=3e-4)
 
 
 # --- paired ---

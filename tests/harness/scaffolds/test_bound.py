@@ -17,9 +17,17 @@ from tests.fakes.model import SCAFFOLDS, Model, Wayward, every_scaffold, run
 TEXT = "\ue000"  # opens every reply, so that a prompt holds one for each text that it shows
 MOST = "Score: 0\nCALL solve {}"  # replies that lead to the most requests
 LARGE = {
-    "N": 7, "K": 5, "T": 6, "ROUNDS": 7, "VERIFY_SAMPLES": 4, "PERFECT": 5, "CALLS": 9, "PASSES": 1000,
-    "FAILURES": 1000, "STEPS": 3,
-}  # fmt: skip
+    "N": 7,
+    "K": 5,
+    "T": 6,
+    "ROUNDS": 7,
+    "VERIFY_SAMPLES": 4,
+    "PERFECT": 5,
+    "CALLS": 9,
+    "PASSES": 1000,
+    "FAILURES": 1000,
+    "STEPS": 3,
+}
 SMALLER = (
     LARGE | {"N": 5, "K": 2, "ROUNDS": 2, "PERFECT": 6, "VERIFY_MODE": "p_true"},
     LARGE | {"N": 3, "K": 3, "ROUNDS": 1, "T": 1, "CALLS": 1, "CLASSIFY": 0},

@@ -4,8 +4,11 @@ import re
 from itertools import pairwise
 from typing import Any
 
+from core.types import Completion, Member
+from harness.scaffolds.best_of import with_mean
+from harness.scaffolds.common import best_of_pool, ranking
 from harness.scaffolds.qed_rsa import qed_rsa
-from tests.fakes.model import Model, run, traced
+from tests.fakes.model import PROBLEM, Model, constants_with, run, traced
 
 SIZES: dict[str, Any] = {"N": 8, "K": 3, "ROUNDS": 3, "SELECT_TOKENS": 50}
 
@@ -84,3 +87,21 @@ def test_selections_that_cannot_be_read_are_drawn_by_lot_and_noted() -> None:
         assert [m.notes for p in left for m in p] == [["invalid selection"]] * 7
         winners.add(left[-1][0].completion.text)
     assert len(winners) > 3, "no position is favoured"
+
+
+def test_a_pool_is_ranked_by_keys_and_ties_by_lots_of_the_seed() -> None:
+    keys = [(0.0, 1.0), (1.0, 0.0), (0.0, 1.0), (0.0, 0.0)]
+    orders = {tuple(ranking(PROBLEM, constants_with({"SEED": s}), keys)) for s in range(20)}
+    assert orders == {(1, 0, 2, 3), (1, 2, 0, 3)}
+
+
+def test_the_best_of_a_pool_has_a_parent_only_in_the_newest_population() -> None:
+    pool = [Member(Completion(str(i), 0)) for i in range(5)]
+    newest = pool[3:]
+    assert best_of_pool(pool, 4, newest).parents == [1]
+    assert best_of_pool(pool, 2, newest).parents == []
+
+
+def test_an_unknown_score_counts_as_the_mean() -> None:
+    assert with_mean([0.0, None, 1.0]).tolist() == [0.0, 0.5, 1.0]
+    assert with_mean([None]).tolist() == [0.0]

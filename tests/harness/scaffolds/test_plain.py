@@ -50,14 +50,13 @@ def test_majority_yields_the_beginnings_of_one_sample(n: int, stage: int, sizes:
 def test_samples_are_asked_for_in_doublings_as_stages_are_taken(stage: int) -> None:
     """One by one, a problem would wait 60 times. All at once, a budget for two stages would pay for
     all."""
-    model, seen = Model(solution), []
+    model = Model(solution)
+    config = constants_with({"N": 60, "STAGE": stage})
 
-    async def grow() -> None:
-        async for _ in majority(PROBLEM, model, constants_with({"N": 60, "STAGE": stage})):
-            seen.append(len(model.asked))
+    async def sizes() -> list[int]:
+        return [len(model.asked) async for _ in majority(PROBLEM, model, config)]
 
-    asyncio.run(grow())
-    assert sorted(set(seen)) == [1, 2, 4, 8, 16, 32, 60]
+    assert sorted(set(asyncio.run(sizes()))) == [1, 2, 4, 8, 16, 32, 60]
 
 
 def verdicts(judge: Callable[[int, int], str]) -> Reply:

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from core.grading.boxed import extract
 from harness.scaffolds import static_math_agent
 from harness.scaffolds.deepseek_math import read_proof
-from harness.scaffolds.math_agent import TOOLS, InvalidCall, call_lines, read_approaches, read_call
+from harness.scaffolds.math_agent import read_approaches
 from harness.scaffolds.nomos import read_group
 from harness.scaffolds.reasoning_cache import read_summary
 from harness.scaffolds.selfcheck import summary
 from harness.scaffolds.stated import read_answer, read_choice, read_verdict, stated_score
+from harness.scaffolds.tool_calls import TOOLS, InvalidCall, call_lines, read_call
 
 score = partial(stated_score, word="Score", allowed=(0.0, 0.5, 1.0))
 points = partial(stated_score, word="Score", allowed=range(8))

@@ -71,7 +71,10 @@ def test_confidence_is_the_posterior_of_a_majority() -> None:
 
 def test_a_problem_ends_at_the_first_population_that_agrees() -> None:
     def reply(names: Names, prompt: str) -> str:
-        return f"so \\boxed{{{seeds.derive(*names) % 3 if names[0] == 0 else prompt.count('boxed{1}') > 1}}}"
+        answer: int = prompt.count("boxed{1}") > 1
+        if names[0] == 0:
+            answer = seeds.derive(*names) % 3
+        return f"so \\boxed{{{answer}}}"
 
     shorter = 0
     for seed in range(8):

@@ -29,7 +29,8 @@ from tests.fakes.model import PROBLEM, PROOF, SCAFFOLDS, SIZES, Wayward, every_s
 # Of each scaffold: hashes of all that it asks about an answer in twelve worlds (names, messages,
 # changed sampling), of all that it yields there (parents, notes, scores, side calls), and of its
 # prompts, and the bounds of what its experiment asks. To pin a new scaffold, or to change the
-# hashes of one whose prompts you mean to change: python -m tests.harness.scaffolds.test_wording [NAME …]
+# hashes of one whose prompts you mean to change:
+# python -m tests.harness.scaffolds.test_wording [NAME …]
 PINNED = Path(__file__).with_name("pinned.json")
 
 

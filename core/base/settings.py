@@ -1,0 +1,45 @@
+"""Name the settings in the environment, and advise on unknown constants."""
+
+import difflib
+from collections.abc import Collection
+
+from core.base.errors import one_line
+
+# Settings of servers and folders (docs/engines.md). They are environment variables and precede a
+# command.
+SETTINGS = (
+    "API_KEY",
+    "BASE_URL",
+    "BIND",
+    "DETERMINISTIC",
+    "EFFORT",
+    "ENGINE",
+    "EXACT",
+    "GRADER_KEY",
+    "GRADER_MODEL",
+    "GRADER_URL",
+    "KV",
+    "MODEL",
+    "PORT",
+    "RESULTS_DIR",
+    "REVISION",
+    "TP",
+    "WEIGHTS_DIR",
+)
+
+
+def advice_on(name: str, known: Collection[str], value: str) -> str:
+    """Return "Did you mean N=4? " if `name` resembles a constant, advice if it is a setting such as
+    --model, or ""."""
+    upper = name.lstrip("-").replace("-", "_").upper()
+    value = one_line(value.lstrip("= "), 40) or "…"
+    if upper in known:
+        return f"Did you mean {upper}={value}? "
+    if upper in SETTINGS:
+        value = "…" if "KEY" in upper else value
+        return f"Put the setting {upper}={value} before the command. "
+    beginnings = [constant for constant in known if upper and constant.startswith(upper)]
+    if len(beginnings) == 1:
+        return f"Did you mean {beginnings[0]}={value}? "
+    similar = difflib.get_close_matches(upper, known, 1, 0.86)
+    return f"Did you mean {similar[0]}={value}? " if similar else ""
