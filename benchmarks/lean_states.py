@@ -27,7 +27,7 @@ def states(count: int) -> list[str]:
     rows = read_json(
         DATA / "lean" / "lemmas_train.json",
         "the lemmas",
-        "Run python -m labs.demo.lean.make_lemmas",
+        "Run python -m labs.demo lean-lemmas",
     )
     statements = [row["statement"].replace(") : ", ")\n⊢ ") for row in rows["theorems"]]
     return [f"case h{number}\n{statements[number % len(statements)]}" for number in range(count)]
