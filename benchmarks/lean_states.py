@@ -17,7 +17,7 @@ from statistics import median
 from core.base.errors import command
 from core.base.files import DATA, read_json
 from core.engines.protocol import Server
-from labs.lean.served import POLICY
+from labs.lean.burnqed import POLICY
 from labs.training.embeddings import CONCURRENCY, ONE_BY_ONE, Embedder
 from labs.training.served import Weights, embedding
 

@@ -20,7 +20,7 @@ from harness.report.table import Column, Table
 from harness.report.tables import shift
 from harness.session import session
 from harness.session.session import Session
-from labs.lean import constants, control, outcome, served, toolchain
+from labs.lean import burnqed, constants, control, outcome, served, toolchain
 from labs.lean.constants import (
     AblationConstants,
     BaselineConstants,
@@ -67,7 +67,7 @@ def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]
                 ("theorems", f"{where}, n={len(chosen)}"),
                 ("engine", server.choice),
             ]
-            rows += [("Lean", lean.name), *served.rows(config)]
+            rows += [("Lean", lean.name), *burnqed.rows(config), *config.trial_rows()]
             with session.open(name, config, results, server, opening=rows) as opened:
                 searching = Searching(opened, lean, out / "trajectories")
                 record = Record.begun(
@@ -120,7 +120,8 @@ def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) 
             ("training", f"{its}, n={len(learned)}"),
             ("evaluation", f"{where}, n={len(held_out)}"),
             ("Lean", lean.name),
-            *served.rows(config),
+            *burnqed.rows(config),
+            *config.trial_rows(),
         ]
         with session.open(name, config, results, opening=rows) as opened:
             Iterations(opened, start, learned, held_out, (its, where), lean, out).run()
@@ -146,7 +147,7 @@ def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) ->
         chosen = elaborating(chosen, where, lean, config)
         text = f"of iteration {config.ITERATION} ({policy.digest[:12]}), with its energy model"
         rows = [("policy", text), ("theorems", f"{where}, n={len(chosen)}"), ("Lean", lean.name)]
-        rows += served.rows(config)
+        rows += burnqed.rows(config) + config.trial_rows()
         known_by = {**config.closed, **vars(config)}
         run = content_key(
             [policy.digest, sha256(own / "energy" / WEIGHTS), known_by, *map(vars, chosen)]
