@@ -31,8 +31,8 @@ from labs.lean.constants import (
 from labs.lean.energy import ALONE, WEIGHTS, Guidance, guided, text_of
 from labs.lean.iterate import Iterations, check_apart, folder_of, numbers, policy_in
 from labs.lean.outcome import TABLE, Outcome, Record, keep
-from labs.lean.report import overview
 from labs.lean.searching import Searching
+from labs.lean.tables import overview
 from labs.lean.theorem import State, Theorem
 from labs.lean.theorems import TEST, TRAIN, count_of, elaborating, given, is_minif2f
 from labs.lean.toolchain import Toolchain

@@ -86,8 +86,8 @@ def forest(paths: Sequence[Path], stored: Stored, probe: float) -> tuple[Tree, .
     trees = tuple(_tree(theorem, searches[theorem], probe) for theorem in sorted(searches))
     if not any(tree.on_path and tree.off_path and not tree.is_held_out for tree in trees):
         raise UserError(
-            f"{', '.join(map(str, paths))}: no theorem to train on has a proof and states off its path. Search more "
-            "theorems"
+            f"{', '.join(map(str, paths))}: no theorem to train on has a proof and states off its "
+            "path. Search more theorems"
         )
     return trees
 
