@@ -29,7 +29,8 @@ from labs.lean.constants import (
     exploring,
 )
 from labs.lean.energy import ALONE, WEIGHTS, Guidance, guided, text_of
-from labs.lean.iterate import Iterations, check_apart, folder_of, numbers, policy_in
+from labs.lean.iterate import Iterations
+from labs.lean.iteration_files import check_apart, folder_of, numbers, policy_in
 from labs.lean.outcome import TABLE, Outcome, Record, keep
 from labs.lean.searching import Searching
 from labs.lean.tables import overview

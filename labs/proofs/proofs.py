@@ -58,8 +58,10 @@ class Points:
     @property
     def grade(self) -> float | None:
         """The mean points of the readable gradings, or None if no grading is readable."""
-        found = self.readable
-        return None if not found else found[0] if len(found) == 1 else statistics.fmean(found)
+        points = self.readable
+        if not points:
+            return None
+        return points[0] if len(points) == 1 else statistics.fmean(points)
 
     @property
     def spread(self) -> float | None:
@@ -149,8 +151,8 @@ def _compared(problem: Problem, proof: Completion) -> Points | None:
 
 
 def fields(points: Points, prices: Prices | None) -> dict[str, Any]:
-    """Return the fields of a graded proof, by their names in results (harness/report/jsonl.py has the
-    names in lines)."""
+    """Return the fields of a graded proof, by their names in results. The names in lines are in
+    harness/report/jsonl.py."""
     return {
         "grade": points.grade,
         "worth": points.worth,

@@ -236,7 +236,7 @@ def test_an_energy_that_helps_guides_the_next_searches_and_a_kill_changes_nothin
     assert_same(tmp_path / "killed", tmp_path / "once", 1)
 
 
-def test_embeddings_that_stop_in_a_guided_search_are_one_line_and_what_a_failure_ended_is_owed_again(
+def test_embeddings_that_stop_in_a_guided_search_are_one_line_and_the_search_is_owed_again(
     lean: Toolchain, tmp_path: Path
 ) -> None:
     theorems = [Theorem(*each) for each in LEARNED[:3]]
