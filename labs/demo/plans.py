@@ -29,15 +29,15 @@ class Plan:
         self.logs.append(list(self.log))
 
     def add_solution(self, number: int, call: str, values: list[int]) -> None:
-        self.log.append(f"{call}\nSolution {number}:\n{solution(self.terms, values)}")
+        text = solution(self.terms, values)
+        self.log.append(f"{call}\nSolution {number}:\n{text}")
 
     def add_report(self, number: int, on: int, call: str, values: list[int]) -> bool:
         """Add a true report on a solution, and return its verdict."""
         verdict = is_right(self.terms, values)
         report = remarks(self.terms, values, true_products(self.terms))
-        self.log.append(
-            f"{call}\nReport {number}, on solution {on}:\n{report}\n{prompts.VERDICT} {verdict}"
-        )
+        report += f"\n{prompts.VERDICT} {verdict}"
+        self.log.append(f"{call}\nReport {number}, on solution {on}:\n{report}")
         return verdict
 
 
@@ -49,7 +49,8 @@ def plan_example(rng: random.Random, _: Mix) -> Example:
     thoughts, calls = plan.steps[i]
     log = plan.logs[i]
     messages = math_agent.plan(problem(terms), log, 15, 15 - len(log), 4)
-    return finished(rng, messages, thoughts, calls, (CALL, calls.removeprefix(CALL)), stress=QUOTES)
+    forced = (CALL, calls.removeprefix(CALL))
+    return finished(rng, messages, thoughts, calls, forced, stress=QUOTES)
 
 
 def carried_out(rng: random.Random, terms: Terms) -> Plan:
@@ -63,7 +64,8 @@ def carried_out(rng: random.Random, terms: Terms) -> Plan:
     numbers = ", ".join(map(str, range(1, PLANNED + 1)))
     merge = f'{CALL} merge {{"solutions": [{numbers}]}}'
     plan.step(str(PLANNED), merge)
-    newest, values = PLANNED + 1, tried(rng, terms)
+    newest = PLANNED + 1
+    values = tried(rng, terms)
     plan.add_solution(newest, merge, values)
     for number in range(1, REPORTS + 1):
         verify = f'{CALL} verify {{"solution": {newest}}}'
@@ -73,7 +75,8 @@ def carried_out(rng: random.Random, terms: Terms) -> Plan:
             break
         improve = f'{CALL} improve {{"report": {number}}}'
         plan.step(f"{newest}, report {number} {verdict}", improve)
-        newest, values = newest + 1, tried(rng, terms)
+        newest += 1
+        values = tried(rng, terms)
         plan.add_solution(newest, improve, values)
     plan.step(str(newest), f'{CALL} submit {{"solution": {newest}}}')
     return plan

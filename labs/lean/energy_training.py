@@ -11,7 +11,7 @@ its standard deviation. Divided by the longest path's length instead, it was not
 import hashlib
 import json
 import time
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from core.base import signals
-from core.base.errors import Parser, command
+from core.base.errors import command
 from core.base.files import sha256, whole
 from core.base.seeds import derive, rng
 from labs.lean import trees
@@ -121,10 +121,9 @@ def _standard(vectors: Vectors) -> tuple[Vectors, Vectors]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Train an energy by the options of the command line. Raises SystemExit with status 2 after a
-    UserError."""
+    """Train an energy by the options of the command line, in the process that iterate.py starts."""
     signals.catch()
-    parser = Parser(prog="energy.py", description="Train the energy of proof search.")
+    parser = ArgumentParser(prog="energy_training", description="Train the energy of proof search.")
     parser.add_argument(
         "--trajectories",
         type=Path,

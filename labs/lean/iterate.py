@@ -25,21 +25,9 @@ from core.client.journal import content_key
 from core.constants import identity
 from core.engines.protocol import Server
 from harness.session.session import Session
-from labs.lean import energy, outcome, pairs, traced, trees
+from labs.lean import energy, iteration_files, outcome, pairs, traced, trees
 from labs.lean.constants import IterationConstants, budgets
 from labs.lean.energy import ALONE, Guidance, guided
-from labs.lean.iteration_files import (
-    KEPT,
-    LOG,
-    SEARCHED,
-    TRACED,
-    check_apart,
-    folder_of,
-    numbers,
-    policy_in,
-    put_aside,
-    searches_in,
-)
 from labs.lean.outcome import Outcome, Record, keep, read_record, write_json
 from labs.lean.searching import Searching
 from labs.lean.served import serving
@@ -72,10 +60,9 @@ class Iterations:
         return self.session.config
 
     def run(self) -> None:
-        """Run or resume the iterations. Raises UserError. Ends the process if the user stops the
-        run."""
+        """Run or resume the iterations. Raises UserError. Ends the process if the user stops it."""
         self._reset()
-        for number in numbers(self.config) or [0]:
+        for number in iteration_files.numbers(self.config) or [0]:
             self.number = number
             if not self._iterate(number):
                 return
@@ -110,18 +97,19 @@ class Iterations:
     def say(self, text: str) -> None:
         """Print a line, and add it to the iteration's log."""
         terminal.say(text)
-        with open(self.own(self.number) / LOG, "a", encoding="utf-8", opener=open_own) as log:
+        path = self.own(self.number) / iteration_files.LOG
+        with open(path, "a", encoding="utf-8", opener=open_own) as log:
             log.write(f"{text}\n")
 
     def own(self, number: int) -> Path:
-        return folder_of(self.folder, number)
+        return iteration_files.folder_of(self.folder, number)
 
     def policy(self, number: int) -> Weights:
         """Return an iteration's trained policy, or the first policy for -1. Raises UserError if its
         file is missing."""
         if number < 0:
             return self.start
-        policy = replace(self.start, path=policy_in(self.own(number)))
+        policy = replace(self.start, path=iteration_files.policy_in(self.own(number)))
         if not policy.path.exists():
             raise UserError(
                 f"iteration {number} has not trained a policy yet. Run it first: ITERATION={number}"
@@ -136,7 +124,7 @@ class Iterations:
         same_run = old.get("run") == self._run(0, self.start)
         is_done = same_run and old["config"].get("RESET") == self.config.RESET
         if self.config.RESET and not is_done:
-            put_aside(self.folder, self.config.RESET)
+            iteration_files.put_aside(self.folder, self.config.RESET)
 
     def _run(self, number: int, before: Weights) -> str:
         """Return a hash of all inputs of an iteration."""
@@ -190,7 +178,7 @@ class Iterations:
         """Store the states of traced proofs, and the states that the first policy's tactics reach
         from them."""
         proofs = traced.given(self.config.TRACED, self.theorems)
-        folder = self.own(0) / TRACED
+        folder = self.own(0) / iteration_files.TRACED
         with self._served(before) as (session, _):
             session = session.but(name="traced proofs", config=self.config.learning)
             walking = Walking(session, self.lean, folder, by=content_key(proofs), proofs=proofs)
@@ -209,11 +197,11 @@ class Iterations:
         own = self.own(number)
         outcomes: list[Outcome] = []
         noisy: list[Outcome] = []
-        keeps = (own / KEPT).is_dir()
+        keeps = (own / iteration_files.KEPT).is_dir()
         if keeps:
-            for folder in searches_in(own, SEARCHED):
+            for folder in iteration_files.searches_in(own, iteration_files.SEARCHED):
                 outcomes += outcome.all_in(folder)
-            check_apart(outcomes, self.held_out)
+            iteration_files.check_apart(outcomes, self.held_out)
         else:
             outcomes, noisy = self._searched(number, before)
         new = [searched.pairs for searched in (*outcomes, *noisy)]
@@ -307,11 +295,11 @@ class Iterations:
             )
             write_json(own / "eval.json", guided)
             record.done("guided", guided, complete=True)
-            helps = "go: the energy helps. The next iteration's training searches will use it"
-            not_shown = (
-                "no go: the energy is not shown to help. The next training searches will not use it"
-            )
-            self.say(helps if self._guide(number + 1) else not_shown)
+            if self._guide(number + 1):
+                self.say("go: the energy helps. The next iteration's training searches will use it")
+            else:
+                reason = "the energy is not shown to help"
+                self.say(f"no go: {reason}. The next training searches will not use it")
         return not before or self._goes(outcome.risen(result["gain"], number))
 
     def _figures(self, outcomes: Sequence[Outcome], before: Sequence[Outcome]) -> dict[str, Any]:
@@ -376,9 +364,10 @@ class Iterations:
     def _energy(self, number: int, embeds: Server, home: Path) -> dict[str, Any]:
         """Embed the states of all training searches so far, train an energy on them, and return its
         energy.json."""
+        parts = (*iteration_files.SEARCHED, iteration_files.TRACED)
         searches: list[Path] = []
         for earlier in range(number + 1):
-            searches += searches_in(self.own(earlier), (*SEARCHED, TRACED))
+            searches += iteration_files.searches_in(self.own(earlier), parts)
 
         async def embedded() -> int:
             async with Embedder(embeds) as embedder:
@@ -400,7 +389,9 @@ class Iterations:
         if self.config.ENERGY_START == "auto" and home != last and (last / "energy").is_dir():
             args += ["--begin", str(last / "energy")]
             self.say(f"the energy's training begins with the weights in {last / 'energy'}")
-        return process.supervised("energy.py", args, folder, energy.RECORD, self.say)
+        return process.supervised(
+            "labs.lean.energy_training", args, folder, energy.RECORD, self.say
+        )
 
 
 def _auc(estimate: dict[str, Any]) -> str:

@@ -252,9 +252,8 @@ class _Search:
 
     def _logprob(self, node: Node) -> float:
         """Return the log probability by which a state is ordered."""
-        if self.config.LENGTH_NORMALISED:
-            return node.total / max(1, node.depth)
-        return node.total
+        depth = max(1, node.depth)
+        return node.total / depth if self.config.LENGTH_NORMALISED else node.total
 
     async def _propose(self, chosen: Sequence[int]) -> list[tuple[int, str, float]]:
         """Return the probes and the model's tactics as rows: a chosen state's number, a tactic, its

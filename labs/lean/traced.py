@@ -64,23 +64,28 @@ class Walking(Searching):
         steps = await asyncio.gather(*(world.run(prefix) for prefix in prefixes))
         states = [step.state for step in steps if step.state]
         errors = [step.error for step in steps if not step.state]
-        error = errors[0] if errors else await world.rejected(tactics)
+        if errors:
+            error = errors[0]
+        else:
+            error = await world.rejected(tactics)
         if error:
             reason = ERROR if error in PASSING else START
             return Found(theorem.name, reason, error, seconds={"all": 0.0})
-        found = Found(theorem.name, path=list(range(len(states))), applied=len(tactics))
-        found.nodes.append(Node(0, None, "", 0.0, 0.0, 0, states[0].pp, states[0].goals))
+        path = list(range(len(states)))
+        found = Found(theorem.name, path=path, applied=len(tactics))
+        start = states[0]
+        found.nodes.append(Node(0, None, "", 0.0, 0.0, 0, start.pp, start.goals))
         answers = await asyncio.gather(*(world.propose(state) for state in states[:-1]))
         for number, (tactic, answer) in enumerate(zip(tactics, answers, strict=True)):
             proposals = [] if isinstance(answer, Failed) else list(answer)
             probes = [(probe, config.PROBE_LOGPROB) for probe in (tactic, *config.probes)]
             (_, logprob), *others = merged([*probes, *proposals])
+            allowed = [proposal for proposal in others if not guard.refused(proposal[0])]
             found.unique.append(len(merged(proposals)))
-            found.proposed[number] = [
-                proposal for proposal in others if not guard.refused(proposal[0])
-            ]
+            found.proposed[number] = allowed
             step = Step(states[number + 1])
-            found.nodes.append(found.nodes[number].then(number + 1, tactic, logprob, step))
+            node = found.nodes[number].then(number + 1, tactic, logprob, step)
+            found.nodes.append(node)
         found.seconds["all"] = time.monotonic() - clock
         proposed = sum(len(proposals) for proposals in found.proposed.values())
         return await trajectories.harvest(found, world.run, proposed)

@@ -84,7 +84,8 @@ def forest(paths: Sequence[Path], stored: Stored, probe: float) -> tuple[Tree, .
         for theorem, rows in by_theorem.items():
             searches.setdefault(theorem, []).append(rows)
     trees = tuple(_tree(theorem, searches[theorem], probe) for theorem in sorted(searches))
-    if not any(tree.on_path and tree.off_path and not tree.is_held_out for tree in trees):
+    learned = [tree for tree in trees if not tree.is_held_out]
+    if not any(tree.on_path and tree.off_path for tree in learned):
         raise UserError(
             f"{', '.join(map(str, paths))}: no theorem to train on has a proof and states off its "
             "path. Search more theorems"
@@ -109,8 +110,9 @@ def _tree(theorem: str, searches: Sequence[Sequence[Row]], probe: float) -> Tree
                 others.add(row["number"])
         for parent in sorted(path):
             below = [row for row in rows if row["parent_state_id"] == parent]
+            proposed = [row for row in below if row["llm_log_prob"] != probe]
             pairs += _pairs(below, on_path)
-            own += _pairs([row for row in below if row["llm_log_prob"] != probe], on_path)
+            own += _pairs(proposed, on_path)
     return Tree(
         theorem,
         on_path=dict(sorted(on_path.items())),
@@ -147,7 +149,8 @@ class Draws:
     gap as far as it can."""
 
     def __init__(self, trees: Sequence[Tree]) -> None:
-        self._off = np.array([number for tree in trees for number in tree.off_path], np.int64)
+        off_path = list(chain.from_iterable(tree.off_path for tree in trees))
+        self._off = np.array(off_path, np.int64)
         self.examples: list[tuple[Tree, int, int]] = []  # tree, state, distance to the proof's end
         for tree in trees:
             self.examples += [(tree, number, left) for number, left in tree.on_path.items()]
@@ -174,7 +177,8 @@ class Draws:
         siblings, same, _ = rng.multinomial(NEGATIVES, (SIBLINGS, SAME, ELSEWHERE)).tolist()
         near = rng.permutation(np.array(tree.siblings, np.int64)).tolist()
         far = rng.permutation(np.array(tree.others, np.int64)).tolist()
-        own = near[:siblings] + far[:same] + far[same:] + near[siblings:]
+        # the expected numbers first, then the states that may fill a gap
+        own = near[:siblings] + far + near[siblings:]
         # some are the theorem's own, or repeated
         drawn = rng.choice(self._off, 4 * NEGATIVES).tolist()
         excluded = {*tree.on_path, *own}

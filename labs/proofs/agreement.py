@@ -91,7 +91,11 @@ def _by_problem(problems: Sequence[Points]) -> Json:
         moments.append(np.sum(of_proofs, axis=0).tolist())
         buckets.append(fmean(bucket(human) == bucket(grader) for human, grader in proofs))
     orders = [_order(proofs) for proofs in problems]
-    kept = [(order["same"] + order["tied"] / 2) / order.total() for order in orders if order]
+    kept = []
+    for order in orders:
+        if order:  # otherwise people gave all proofs the same points
+            share = (order["same"] + order["tied"] / 2) / order.total()
+            kept.append(share)
     names = ("same", "reversed", "tied")
     return {
         "mean_absolute_error": _resampled(errors, ratio),
@@ -169,10 +173,13 @@ def _by_length(proofs: Sequence[Pair]) -> dict[str, list[Pair]]:
     if not proofs:
         return {}
     ordered = sorted(proofs, key=attrgetter("length"))
-    lasts = [math.ceil(len(ordered) * part / LENGTHS) - 1 for part in range(1, LENGTHS + 1)]
+    ends = set()
+    for part in range(1, LENGTHS + 1):
+        count = math.ceil(len(ordered) * part / LENGTHS)
+        ends.add(ordered[count - 1].length)
     groups = {}
     begin = ordered[0].length
-    for end in sorted({ordered[last].length for last in lasts}):
+    for end in sorted(ends):
         group = [pair for pair in ordered if begin <= pair.length <= end]
         groups[f"{begin} to {end} characters"] = group
         begin = end + 1

@@ -82,7 +82,8 @@ def control(controls: Controls, namespace: Mapping[str, Any]) -> None:
             tokens: dict[int, list[int]] = {}
             for number, run in enumerate(runs, 1):
                 words = changes[run.arm]
-                print(f"\n{number} of {len(runs)}: {run.label} {words}".rstrip(), flush=True)
+                line = f"{number} of {len(runs)}: {run.label} {words}"
+                print(f"\n{line}".rstrip(), flush=True)
                 of_first_arm = tokens.get(run.seed)
                 arm_config = run.config
                 if of_first_arm is not None:
@@ -111,7 +112,9 @@ def _runs(controls: Controls, config: ControlConstants) -> list[Run]:
     arms = controls.configs(config)
     runs = []
     for seed in range(config.SEED, config.SEED + config.RUNS):
-        runs += [Run(arm, seed, replace(arm_config, SEED=seed)) for arm, arm_config in arms.items()]
+        for arm, arm_config in arms.items():
+            seeded = replace(arm_config, SEED=seed)
+            runs.append(Run(arm, seed, seeded))
     return runs
 
 

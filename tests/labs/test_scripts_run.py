@@ -21,7 +21,7 @@ from labs.lean import pairs
 from tests.conftest import ROOT, ended, environment
 from tests.fakes.grader import GradingServer
 from tests.fakes.server import ScriptedServer
-from tests.golden.cases import INPUTS, LABS
+from tests.golden.cases import INPUTS
 from tests.golden.running import REPLIES
 from tests.harness import test_fleet
 from tests.helpers.machine import stand_in
@@ -38,8 +38,6 @@ ELSEWHERE = {
     "slurm/submit.sh": ON_SLURM.__name__,
     "slurm/servers.sbatch": ON_SLURM.__name__,
     "slurm/experiment.sbatch": test_fleet.test_a_job_that_fails_cancels_its_servers.__name__,
-    "finetune.py": next(case.name for case in LABS if case.name == "21_star"),
-    "energy.py": next(case.name for case in LABS if case.name == "24_lean_iteration"),
 }
 
 

@@ -77,7 +77,8 @@ def _rows(ways: Sequence[Json], people: Json) -> list[list[str]]:
     add("graded", lambda way: f"{way['graded']:,} of {way['proofs']:,}")
     ungraded = [way["missing"] | way["not_delivered"] for way in ways]
     for reason in sorted(set().union(*ungraded)):
-        rows.append([f"  {reason}", *(f"{counts.get(reason, 0):,}" for counts in ungraded)])
+        counts = [f"{by_reason.get(reason, 0):,}" for by_reason in ungraded]
+        rows.append([f"  {reason}", *counts])
     add("error, points", lambda way: _interval(way["mean_absolute_error"]))
     add("same bucket, %", lambda way: _interval(way["bucket_accuracy"], 100, 0))
     add("order kept, %", lambda way: _interval(way["order_kept"], 100, 0))
