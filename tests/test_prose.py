@@ -17,7 +17,7 @@ FOLDERS = ("core", "harness", "labs", "experiments", "scripts", "benchmarks")
 # Texts that a model is asked with are results: they stay to the letter.
 PROMPTS = re.compile(
     r"harness/scaffolds/|labs/proofs/(rubric|defence|schemes|curate/)|labs/star/(prompts|hints)"
-    r"|scripts/(embedded|lean)/"
+    r"|labs/demo/"
 )
 NAMES = {"told", "said", "made", "purse", "door", "guise", "spool"}
 WORDS = (

@@ -88,7 +88,7 @@ class Measured:
         with torch.no_grad():
             hidden = self.model.hidden(torch.tensor([given + digits]))[0]
             scores = self.model.logits(hidden).log_softmax(-1)
-        # the scores at a token are those of the next token
+        # a token's position has the scores of the next token
         log_chances = [scores[i, digit] for i, digit in enumerate(digits, len(given) - 1)]
         return float(sum(log_chances).exp())
 

@@ -54,7 +54,7 @@ def plan_example(rng: random.Random, _: Mix) -> Example:
 
 
 def carried_out(rng: random.Random, terms: Terms) -> Plan:
-    """Carry out a plan. It merges PLANNED solutions. Then reports and improvements alternate until
+    """Execute a plan. It merges PLANNED solutions. Then reports and improvements alternate until
     a report finds no error or there are REPORTS reports."""
     plan = Plan(terms)
     solve = f"{CALL} solve {{}}"

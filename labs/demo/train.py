@@ -1,9 +1,13 @@
 """Train the embedded model from random weights, and write its GGUF file.
 
     python -m labs.demo train --device cuda --workers 14
+
     python -m labs.demo train --share 0.1 --batch 3072
+
     python -m labs.demo train --share 0.0001
+
     python -m labs.demo train --start data/embedded/model.gguf --phases last
+
     python -m labs.demo train --start data/embedded/model.gguf --texts traces.jsonl --tokens 1000000
 
 The first command takes eight minutes on one H100, and the second takes two to three hours on two

@@ -69,7 +69,7 @@ def _name(word: str) -> str:
 
 
 def _defaults(scaffold: Scaffold[Constants], words: Sequence[str]) -> Constants:
-    """Return a scaffold's constants, with those of the card and of `words`. Raises UserError."""
+    """Read a scaffold's constants from the card and from `words`. Raises UserError."""
     of_card = environment.card().constants_of(scaffold.constants)
     not_of_requests = (*OF_RUNS, "SCAFFOLD")
     values = {name: value for name, value in of_card.items() if name not in not_of_requests}

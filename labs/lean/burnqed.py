@@ -1,6 +1,6 @@
-"""Read the environment: which policy it names, and the variables of BurnQED.
+"""Read the policy that the environment names, and the variables of BurnQED.
 
-A policy that the user names has BurnQED's defaults, not those of the experiment's file.
+A policy that the user names has BurnQED's defaults instead of the experiment's constants.
 docs/lean.md#from-burnqed tells which of BurnQED's variables have no counterpart, and why.
 """
 
@@ -144,6 +144,6 @@ def _given(kind: type[Part]) -> dict[str, str]:
 
 
 def _constant_of(variable: str, kind: type[Part]) -> str:
-    """Return the constant that a variable sets, or "" if the experiment has none of them."""
+    """Return the constant that a variable sets, or "" if the experiment lacks it."""
     known = rules(kind)
     return next((name for name in CONSTANTS[variable] if name in known), "")

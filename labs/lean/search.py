@@ -342,7 +342,7 @@ class _Search:
         self._nodes.append(node)
 
     def _replace_or_repeat(self, before: Node, node: Node) -> None:
-        """Decide which of two nodes represents their common state. The new node replaces an earlier
+        """Choose the node that represents the common state of two nodes. The new node replaces an earlier
         node that was not expanded, if that node is less likely or too deep. An expanded node stays,
         since the tree below it depends on its path."""
         may_expand = node.depth < self.config.MAX_DEPTH
