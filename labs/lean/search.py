@@ -342,9 +342,9 @@ class _Search:
         self._nodes.append(node)
 
     def _replace_or_repeat(self, before: Node, node: Node) -> None:
-        """Choose the node that represents the common state of two nodes. The new node replaces an earlier
-        node that was not expanded, if that node is less likely or too deep. An expanded node stays,
-        since the tree below it depends on its path."""
+        """Choose the node that represents the common state of two nodes. The new node replaces an
+        earlier node that was not expanded, if that node is less likely or too deep. An expanded
+        node stays, since the tree below it depends on its path."""
         may_expand = node.depth < self.config.MAX_DEPTH
         is_better = node.total > before.total or before.depth >= self.config.MAX_DEPTH
         if before.number in self.found.proposed or not may_expand or not is_better:
