@@ -3,6 +3,7 @@ for plan.sh."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -174,10 +175,11 @@ def iteration_of(folder: Path) -> Weights:
     policy = served.trained(policy_in(folder))
     if not policy.path.exists() or not (folder / "energy").is_dir():
         number = folder.name.removeprefix("iteration_")
+        smoke = " SMOKE=1" if folder.parent.name == "smoke" else ""
         raise UserError(
             f"{folder} contains no policy with an energy model. Train both first: bash "
             f"scripts/run.sh 24_lean_iteration ITERATION={number} MAX_ITERATION={number} "
-            f"ENERGY=1{' SMOKE=1' * (folder.parent.name == 'smoke')}"
+            f"ENERGY=1{smoke}"
         )
     return policy
 
@@ -216,53 +218,53 @@ def compared(found: Found, budgets: Sequence[int]) -> dict[str, Any]:
     Holm's correction for all gains."""
     orders: dict[str, Any] = {}
     for order, runs in found.items():
-        solved = {
-            n: [fmean(x) for x in zip(*(outcome.solved(of, n) for of in runs), strict=True)]
-            for n in budgets
-        }
-        whole = outcome.figures([each for of in runs for each in of], budgets)
+        solved = {nodes: _mean_over_seeds(runs, nodes) for nodes in budgets}
+        by_seed = [outcome.solved(outcomes, budgets[-1]) for outcomes in runs]
+        whole = outcome.figures(list(chain.from_iterable(runs)), budgets)
         orders[order] = {
-            "solved": {str(nodes): mean_by_problem(of).to_json() for nodes, of in solved.items()},
-            "by_seed": [mean_by_problem(outcome.solved(of, budgets[-1])).value for of in runs],
-            **{name: whole[name] for name in ("nodes_to_proof", "seconds", "reasons")},
+            "solved": {
+                str(nodes): mean_by_problem(shares).to_json() for nodes, shares in solved.items()
+            },
+            "by_seed": [mean_by_problem(shares).value for shares in by_seed],
+            "nodes_to_proof": whole["nodes_to_proof"],
+            "seconds": whole["seconds"],
+            "reasons": whole["reasons"],
         }
         if order == LOGPROB:
             first = solved[budgets[-1]]
         else:
             orders[order]["gain"] = vars(paired(first, solved[budgets[-1]]))
-    gains = [of["gain"] for order, of in orders.items() if order != LOGPROB]
+    gains = [orders[order]["gain"] for order in orders if order != LOGPROB]
     for gain, p in zip(gains, holm([gain["p"] for gain in gains]), strict=True):
         gain["p_holm"] = p
     return orders
 
 
+def _mean_over_seeds(runs: Sequence[Sequence[Outcome]], nodes: int) -> list[float]:
+    """Return for each theorem the share of seeds that solve it within `nodes`."""
+    by_seed = [outcome.solved(outcomes, nodes) for outcomes in runs]
+    return [fmean(solved) for solved in zip(*by_seed, strict=True)]
+
+
 def table(orders: dict[str, Any], budgets: Sequence[int], width: int = 0) -> str:
     """Format the result of `compared` as a table of at most `width` characters (0: no limit)."""
-    gains = [of.get("gain") for of in orders.values()]
-    shifts = [
-        shift(gain["difference"], gain["low"], gain["high"]) if gain else "" for gain in gains
-    ]
-    rates = [
-        Column(
-            f"{nodes} nodes, %",
-            [outcome.rate(of, nodes) for of in orders.values()],
-            rank=len(budgets) - place,
-        )
-        for place, nodes in enumerate(budgets, 1)
-    ]
-    rows = [
-        Column("order", list(orders)),
-        *rates,
-        Column("gain over log probability", shifts),
-        Column(
-            "won, lost", [f"{gain['wins']}, {gain['losses']}" if gain else "" for gain in gains]
-        ),
-        Column("p, Holm", [f"{gain['p_holm']:.2g}" if gain else "" for gain in gains]),
-    ]
-    ended = outcome.counts(orders[LOGPROB]["reasons"])
+    rows = [Column("order", list(orders))]
+    for number, nodes in enumerate(budgets, 1):
+        rates = [outcome.rate(figures, nodes) for figures in orders.values()]
+        rows.append(Column(f"{nodes} nodes, %", rates, rank=len(budgets) - number))
+    shifts, counts, ps = [], [], []
+    for figures in orders.values():
+        gain = figures.get("gain")  # LOGPROB lacks it
+        shifts.append(shift(gain["difference"], gain["low"], gain["high"]) if gain else "")
+        counts.append(f"{gain['wins']}, {gain['losses']}" if gain else "")
+        ps.append(f"{gain['p_holm']:.2g}" if gain else "")
+    rows.append(Column("gain over log probability", shifts))
+    rows.append(Column("won, lost", counts))
+    rows.append(Column("p, Holm", ps))
+    reasons = outcome.counts(orders[LOGPROB]["reasons"])
     return (
-        f"{Table('', rows).body(width)}\n\nsearches by log probability without a proof, by reason: "
-        f"{ended}"
+        f"{Table('', rows).body(width)}\n\nsearches by log probability without a proof, by "
+        f"reason: {reasons}"
     )
 
 
