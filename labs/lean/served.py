@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-from core import server as start
+from core import server
 from core.base.errors import UserError
 from core.engines import weights
 from core.engines.need import Need
@@ -42,7 +42,7 @@ def trained(path: Path) -> Weights:
 
 def policy(need: Need, folder: Path) -> AbstractContextManager[Server]:
     """Serve the policy that the user names, or the tiny policy. Raises UserError."""
-    return start.serving(need) if is_named() else served.served(first(), need, folder)
+    return server.serving(need) if is_named() else served.served(first(), need, folder)
 
 
 def need(policy: Weights, config: LeanConstants, embeds: bool = False) -> Need:
@@ -55,8 +55,8 @@ def check_embeds(policy: Weights, config: LeanConstants) -> None:
     """Raise UserError if the GPU engine does not embed, or if its memory is too small to propose
     and to embed."""
     if is_on_gpu(policy):
-        start.gpu_engine(embeds=True)
-        start.settings_for(weights.Model.at(str(policy.path)), need(policy, config, embeds=True))
+        server.gpu_engine(embeds=True)
+        server.settings_for(weights.Model.at(str(policy.path)), need(policy, config, embeds=True))
 
 
 @contextmanager
@@ -71,5 +71,5 @@ def serving(
         second: Server | None = None
         if embeds and not needed.embeds:
             second = running.enter_context(served.embedding(policy, folder))
-        server = running.enter_context(served.served(policy, needed, folder))
-        yield server, second or server
+        first_server = running.enter_context(served.served(policy, needed, folder))
+        yield first_server, second or first_server

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from core import eval as answers
 from core.base.prices import Prices
+from core.eval import grade_answers
 from core.types import MAX_POINTS, Ask, Completion, Member, Message, Problem
 from harness.results.model import total
 from harness.results.points import CUT_OFF, EMPTY, NOT_DELIVERED, undelivered
@@ -142,7 +142,7 @@ async def grade(
 def _compared(problem: Problem, proof: Completion) -> Points | None:
     """Compare an answer with the reference answer. Returns its points, or None in case of doubt.
     Blocks the thread."""
-    grade = answers.grade_answers(problem, [Member(proof)]).grades[0]
+    grade = grade_answers(problem, [Member(proof)]).grades[0]
     # The missing part of a truncated solution might have corrected a wrong answer.
     is_right_so_far = grade.doubt == "truncated" and grade.value == 1
     if grade.is_undecided or (grade.doubt and not is_right_so_far):
