@@ -6,7 +6,7 @@
 #   bash setup.sh harness    the harness only (scripts/run.sh calls this)
 #   bash setup.sh fleet      the harness and the gateway for several servers (scripts/slurm)
 #   bash setup.sh inspect    the harness and inspect_ai (scripts/report.sh --inspect)
-#   bash setup.sh train      packages that train a model (scripts/finetune.py), in their own venv. On a machine without a
+#   bash setup.sh train      packages that train a model (scripts/finetune.sh), in their own venv. On a machine without a
 #                            GPU, first set pip's index to torch's CPU builds (requirements-train.txt explains it)
 #   bash setup.sh lean       the harness and Lean 4 without a library (labs/lean, x86-64 Linux only)
 #   bash setup.sh mathlib    the harness, and Mathlib's compiled files in the lake project proofs (LEAN=FOLDER: another folder).

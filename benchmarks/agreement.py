@@ -412,7 +412,10 @@ def run_lm_eval(
         task["fewshot_config"] = {"sampler": "first_n", "samples": examples}
     (folder / "task").mkdir(exist_ok=True)
     (folder / "task/agreement.yaml").write_text(json.dumps(task), encoding="utf-8")  # JSON is YAML
-    options = f"base_url={url}/chat/completions,num_concurrent={IN_FLIGHT},tokenizer_backend=none,timeout={SECONDS:.0f}"
+    options = (
+        f"base_url={url}/chat/completions,num_concurrent={IN_FLIGHT},tokenizer_backend=none,"
+        f"timeout={SECONDS:.0f}"
+    )
     arguments = [
         "run",
         "--model",

@@ -34,8 +34,8 @@ ROOT = Path(__file__).resolve().parent.parent
 HERE, PEERS = Path(sys.executable), ROOT / ".venv-peers/bin/python"
 IN_FLIGHT = 64
 PROMPT = (
-    "Find the remainder when 7*43 + 6*58 + 9*27 + 4*81 is divided by 1000. Think, then answer in a box. "
-    * 8
+    "Find the remainder when 7*43 + 6*58 + 9*27 + 4*81 is divided by 1000. Think, then answer in a "
+    "box. " * 8
 )
 MESSAGES = [{"role": "user", "content": PROMPT}]
 SETTINGS: dict[str, Any] = {"temperature": 0.7, "max_tokens": 512}
@@ -95,10 +95,9 @@ async def bare_openai(url: str, n: int, streamed: bool = False) -> None:
         async def listen(seed: int) -> str:
             pieces = []
             options = {"include_usage": True}
-            async for event in await create(**body(seed), stream=True, stream_options=options):
-                if event.choices:
-                    pieces.append(event.choices[0].delta.content or "")
-            return "".join(pieces)
+            events = await create(**body(seed), stream=True, stream_options=options)
+            pieces = [event.choices[0].delta.content async for event in events if event.choices]
+            return "".join(filter(None, pieces))
 
         await drive(n, listen if streamed else ask)
 
@@ -150,7 +149,10 @@ def lm_eval(url: str, n: int, keep: bool = False) -> None:
             "metric_list": [{"metric": "exact_match"}],
         }
         (folder / "client_cost.yaml").write_text(json.dumps(task))  # JSON is YAML
-        model = f"model={MODEL},base_url={url}/chat/completions,num_concurrent={IN_FLIGHT},tokenizer_backend=none"
+        model = (
+            f"model={MODEL},base_url={url}/chat/completions,num_concurrent={IN_FLIGHT},"
+            "tokenizer_backend=none"
+        )
         sys.argv = ["lm_eval", "run", "--model", "local-chat-completions", "--model_args", model]
         sys.argv += ["--tasks", "client_cost", "--include_path", name, "--apply_chat_template"]
         sys.argv += ["--output_path", f"{name}/out"]

@@ -11,8 +11,8 @@ numbers. The step is one CUDA graph, so nothing waits for Python. The code is pl
 cuBLAS and PyTorch's attention. A server would also fuse kernels.
 
 A row has requests, tokens of each request, GB of KV cache, milliseconds of a step, bound, step ÷
-bound, and tokens/s. The bound (harness/plan/roofline.py) is the larger of bytes moved / bandwidth and
-operations / peak, by the data sheet. If bandwidth is the limit, the planner assumes that a step
+bound, and tokens/s. The bound (harness/plan/roofline.py) is the larger of bytes moved / bandwidth
+and operations / peak, by the data sheet. If bandwidth is the limit, the planner assumes that a step
 takes 1 / 0.85 to 1 / 0.6 times the bound."""
 
 import argparse

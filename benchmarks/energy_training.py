@@ -116,7 +116,7 @@ def trained(folder: Path, steps: int) -> dict[str, Any]:
         str(folder / "embeddings"),
     ]
     args += ["--out", str(out), "--steps", str(steps)]
-    result = ran("energy.py", *args)
+    result = ran("labs.lean.energy_training", *args)
     if result.returncode:
         raise UserError(f"the training failed: {result.stdout.strip()[-500:]}")
     record: dict[str, Any] = json.loads((out / RECORD).read_text(encoding="utf-8"))

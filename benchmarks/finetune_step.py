@@ -6,7 +6,7 @@ our estimate.
 
 This needs the requirements of scripts/finetune.py (.venv-train, with torch for CUDA), an NVIDIA GPU
 and 25 GB of disk in FOLDER. It needs no weights, because it writes a model of QED-Nano's shape with
-random bf16 weights to FOLDER (once). Then scripts/finetune.py trains it as STaR and Lean do. Rows
+random bf16 weights to FOLDER (once). Then scripts/finetune.sh trains it as STaR and Lean do. Rows
 are random digits. --lengths sets their approximate tokens. TOKENIZER is the folder of any Qwen3
 model in Hugging Face's layout (bash scripts/to_hf.sh MODEL.gguf FOLDER). It may have fewer token
 ids than QED-Nano, but the matrices have QED-Nano's size. Rank 0 trains all weights. The peak is
@@ -98,7 +98,7 @@ def measured(model: Path, rank: int, length: int, tokens: int, folder: Path) -> 
         "--epochs",
         "1",
     ]
-    result = ran("finetune.py", *args)
+    result = ran("labs.training.finetune", *args)
     figures: dict[str, Any] = {"rank": rank, "length": length}
     passing = length * starts.rows_at_once(length, "cuda")
     figures["estimate_gib"] = round(starts.needed(QED_NANO, rank, passing, "cuda") / GIB, 1)

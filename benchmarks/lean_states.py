@@ -17,7 +17,7 @@ from statistics import median
 from core.base.errors import command
 from core.base.files import DATA, read_json
 from core.engines.protocol import Server
-from labs.lean.served import POLICY
+from labs.lean.burnqed import POLICY
 from labs.training.embeddings import CONCURRENCY, ONE_BY_ONE, Embedder
 from labs.training.served import Weights, embedding
 
@@ -27,7 +27,7 @@ def states(count: int) -> list[str]:
     rows = read_json(
         DATA / "lean" / "lemmas_train.json",
         "the lemmas",
-        "Run python -m labs.demo.lean.make_lemmas",
+        "Run python -m labs.demo lean-lemmas",
     )
     statements = [row["statement"].replace(") : ", ")\n⊢ ") for row in rows["theorems"]]
     return [f"case h{number}\n{statements[number % len(statements)]}" for number in range(count)]

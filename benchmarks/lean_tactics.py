@@ -31,7 +31,7 @@ def requests() -> Iterator[list[Request]]:
     rows = read_json(
         DATA / "lean" / "lemmas_train.json",
         "the lemmas",
-        "Run python -m labs.demo.lean.make_lemmas",
+        "Run python -m labs.demo lean-lemmas",
     )
     for row in itertools.cycle(rows["theorems"][::7]):
         for count, tactic in enumerate(row["proof"]):

@@ -18,10 +18,10 @@ on a GPU. A simulated server is a simplified SGLang with continuous batching:
 
 A fleet's router sends each request to the server that has the fewest requests, as the gateway does.
 
-Completion lengths are assumed: they are log-normal and cut at the cap (harness/plan/lengths.py). There
-are no forced answers. The bounds hold for any schedule of the same requests on the same servers.
-The order of equal requests changes a ratio by up to 0.03. So each cell is a mean over SEEDS runs,
-with its standard error.
+Completion lengths are assumed: they are log-normal and cut at the cap (harness/plan/lengths.py).
+There are no forced answers. The bounds hold for any schedule of the same requests on the same
+servers. The order of equal requests changes a ratio by up to 0.03. So each cell is a mean over
+SEEDS runs, with its standard error.
 """
 
 import argparse

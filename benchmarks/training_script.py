@@ -1,5 +1,5 @@
-"""Run a training script (scripts/finetune.py or scripts/energy.py) with this Python, as the harness
-does."""
+"""Run a module that trains (labs.training.finetune or labs.lean.energy_training) with this Python,
+as a lab does."""
 
 import os
 import subprocess
@@ -8,10 +8,10 @@ import sys
 from core.base.files import ROOT
 
 
-def ran(script: str, *args: str) -> "subprocess.CompletedProcess[str]":
-    """Run the script to its end. The result's `stdout` also contains its standard error."""
+def ran(module: str, *args: str) -> "subprocess.CompletedProcess[str]":
+    """Run the module to its end. The result's `stdout` also contains its standard error."""
     return subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / script), *args],
+        [sys.executable, "-m", module, *args],
         env=os.environ
         | {"PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))},
         check=False,

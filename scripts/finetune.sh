@@ -5,4 +5,4 @@ set -euo pipefail
 module=labs.training.finetune
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 [ -n "${TRAIN_PYTHON:-}" ] || bash "$root/setup.sh" train
-PYTHONPATH=$root exec "${TRAIN_PYTHON:-$root/.venv-train/bin/python}" "$root/scripts/finetune.py" "$@"
+PYTHONPATH=$root exec "${TRAIN_PYTHON:-$root/.venv-train/bin/python}" -m "$module" "$@"

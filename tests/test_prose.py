@@ -16,7 +16,8 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("core", "harness", "labs", "experiments", "scripts", "benchmarks")
 # Texts that a model is asked with are results: they stay to the letter.
 PROMPTS = re.compile(
-    r"core/(rsa|prompts)\.py|harness/scaffolds/|labs/proofs/(rubric|defence|schemes|curate/)|labs/star/(prompts|hints)"
+    r"core/(rsa|prompts)\.py|harness/scaffolds/|labs/proofs/(rubric|defence|schemes|curate/)"
+    r"|labs/star/(prompts|hints)"
     r"|labs/demo/"
 )
 NAMES = {"told", "said", "made", "purse", "door", "guise", "spool"}

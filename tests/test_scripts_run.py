@@ -5,7 +5,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
@@ -186,41 +185,6 @@ def test_test_passes_words_to_pytest_and_fails_if_a_check_fails(
             "mypy "
         ),
     ]  # fmt: skip
-
-
-@runs("make_words.py")
-def test_word_problems_are_written_as_they_are_bundled(tmp_path: Path) -> None:
-    for name in ("core", "harness", "scripts"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    done = subprocess.run(
-        [sys.executable, "-m", "labs.demo.make_words"], cwd=tmp_path, capture_output=True, text=True,
-        env=environment(PYTHONPATH=str(tmp_path)),
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    for name in ("words.json", "words_train.json"):
-        assert (tmp_path / "data" / name).read_bytes() == (ROOT / "data" / name).read_bytes()
-
-
-@runs("embedded/make_sums.py")
-def test_sums_are_written_as_they_are_bundled(tmp_path: Path) -> None:
-    args = ["labs.demo.make_sums", str(tmp_path / "sums.json"), "--seed", "1", "--n", "20"]
-    subprocess.run(
-        [sys.executable, "-m", *args], cwd=ROOT, env=environment(), check=True, capture_output=True
-    )
-    assert (tmp_path / "sums.json").read_bytes() == (ROOT / "data" / "sums.json").read_bytes()
-
-
-@runs("embedded/measure.py")
-def test_the_contest_of_the_model_card_compares_two_results(stored: Path) -> None:
-    args = ["-m", "labs.demo.measure", "contest", "02_rsa_basic", "01_baseline"]
-    done = subprocess.run(
-        [sys.executable, *args],
-        cwd=ROOT,
-        env=environment(RESULTS_DIR=str(stored)),
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0 and "on 2 problems" in done.stdout, done.stderr
 
 
 def test_a_script_without_an_input_is_refused(tmp_path: Path) -> None:

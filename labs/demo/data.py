@@ -9,8 +9,11 @@ import random
 from collections.abc import Iterator
 
 from core import prompts
+from core.types import Message
+from labs.demo.grammar import STATEMENTS
+from labs.demo.instructions import aggregate_prompt, drawn, solve_prompt, verify_prompt
 from labs.demo.roles import role_example
-from labs.demo.sums import Term, expression, problem, statement
+from labs.demo.sums import Term, Terms, expression, problem, statement, true_products
 from labs.demo.texts import (
     Example,
     Mix,
@@ -25,7 +28,6 @@ from labs.demo.texts import (
     training_terms,
     user,
 )
-from labs.demo.words import STATEMENTS, aggregate_prompt, drawn, solve_prompt, verify_prompt
 
 # share of examples with the prompts of core/prompts.py (if a proof is asked for: all)
 OWN_PROMPTS = 0.3
@@ -45,12 +47,17 @@ def problem_text(rng: random.Random, terms: list[Term]) -> str:
     return drawn(rng, rng.choice(STATEMENTS)).replace("{e}", expression(terms))
 
 
+def uses_own_prompt(rng: random.Random, terms: Terms) -> bool:
+    return terms.is_proof or rng.random() < OWN_PROMPTS
+
+
 def solve_example(rng: random.Random, mix: Mix) -> Example:
     terms = training_terms(rng)
-    own = terms.is_proof or rng.random() < OWN_PROMPTS
-    messages = (
-        prompts.solve(problem(terms)) if own else user(solve_prompt(rng, problem_text(rng, terms)))
-    )
+    messages: list[Message]
+    if uses_own_prompt(rng, terms):
+        messages = prompts.solve(problem(terms))
+    else:
+        messages = user(solve_prompt(rng, problem_text(rng, terms)))
     return solved(rng, messages, terms, [attempt(term, mix.slips, mix.forgets) for term in terms])
 
 
@@ -58,39 +65,44 @@ def aggregate_example(rng: random.Random, mix: Mix) -> Example:
     terms = training_terms(rng)
     large = len(terms) <= 4 and rng.random() < LARGE_SUBSET
     count = rng.choice(LARGE_SUBSETS if large else SUBSETS)
-    slips, forgets = rng.uniform(*CANDIDATE_SLIPS), rng.uniform(*CANDIDATE_FORGETS)
+    slips = rng.uniform(*CANDIDATE_SLIPS)
+    forgets = rng.uniform(*CANDIDATE_FORGETS)
     show_thinking = rng.random() < CANDIDATE_THINKING
-    candidates, texts = [], []
+    votes: list[list[int]] = [[] for _ in terms]
+    texts = []
     for _ in range(count):
         values = attempted(rng, terms, slips, forgets)
         if rng.random() < CUT_CANDIDATE:
             values = values[: rng.randrange(1, len(terms))]
-        wrong_at = rng.randrange(1, len(terms)) if rng.random() < WRONG_SUM else -1
-        text = solution(terms, values, wrong_at, rng.choice((-100, -10, -1, 1, 10, 100)))
-        candidates.append(values)
+        for value, values_of_term in zip(values, votes, strict=False):
+            values_of_term.append(value)
+        text = candidate(rng, terms, values)
         texts.append(f"{products(terms, values)}\n\n{text}" if show_thinking else text)
-    found = [[values[i] for values in candidates if i < len(values)] for i in range(len(terms))]
-    own = terms.is_proof or rng.random() < OWN_PROMPTS
-    messages = (
-        prompts.aggregate(problem(terms), texts)
-        if own
-        else user(aggregate_prompt(rng, problem_text(rng, terms), texts))
-    )
-    return solved(rng, messages, terms, merged(terms, found, mix))
+    messages: list[Message]
+    if uses_own_prompt(rng, terms):
+        messages = prompts.aggregate(problem(terms), texts)
+    else:
+        messages = user(aggregate_prompt(rng, problem_text(rng, terms), texts))
+    return solved(rng, messages, terms, merged(terms, votes, mix))
+
+
+def candidate(rng: random.Random, terms: Terms, values: list[int]) -> str:
+    """Write a candidate with these products, sometimes with one wrong running sum."""
+    wrong_at = rng.randrange(1, len(terms)) if rng.random() < WRONG_SUM else -1
+    return solution(terms, values, wrong_at, rng.choice((-100, -10, -1, 1, 10, 100)))
 
 
 def verify_example(rng: random.Random, mix: Mix) -> Example:
     terms = training_terms(rng)
     values = attempted(rng, terms, rng.uniform(*mix.corruption), rng.uniform(*CANDIDATE_FORGETS))
-    candidate = solution(terms, values)
+    text = solution(terms, values)
     # slips that cancel each other are too rare to matter
-    right = values == [t.digit * t.number for t in terms]
-    own = terms.is_proof or rng.random() < OWN_PROMPTS
-    messages = (
-        prompts.verify(problem(terms), candidate)
-        if own
-        else user(verify_prompt(rng, problem_text(rng, terms), candidate))
-    )
+    right = values == true_products(terms)
+    messages: list[Message]
+    if uses_own_prompt(rng, terms):
+        messages = prompts.verify(problem(terms), text)
+    else:
+        messages = user(verify_prompt(rng, problem_text(rng, terms), text))
     forced = (prompts.VERDICT, f" {right}")
     return finished(rng, messages, comparison(terms, values), f"{prompts.VERDICT} {right}", forced)
 
@@ -99,5 +111,7 @@ def examples(seed: int, mix: Mix) -> Iterator[Example]:
     """Yield examples of one mix without end. Equal seeds give equal examples."""
     rng = random.Random(seed)
     skills = (solve_example, aggregate_example, verify_example, role_example)
+    shares = (mix.solve, mix.aggregate, mix.verify, mix.roles)
     while True:
-        yield rng.choices(skills, (mix.solve, mix.aggregate, mix.verify, mix.roles))[0](rng, mix)
+        skill = rng.choices(skills, shares)[0]
+        yield skill(rng, mix)

@@ -1,17 +1,16 @@
 """Write a problem set of sums for the embedded model. All sets but two contain only held-out
 problems.
 
-    python -m labs.demo.make_sums OUT.json --seed 1 --n 30 --terms 4 4 [--proofs | --products
+    python -m labs.demo sums OUT.json --seed 1 --n 30 --terms 4 4 [--proofs | --products
     kept|withheld]
 
-`python -m labs.demo.make_sums --bundled` writes all bundled sets except sums_graded. Two
+`python -m labs.demo sums --bundled` writes all bundled sets except sums_graded. Two
 sets contain problems that are not held out: the set to train on with STaR (TO_TRAIN_ON), and the
 control set of `--products kept`."""
 
 import argparse
 import json
 from collections.abc import Iterator
-from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from labs.demo.sums import (
     held_out,
     statement,
     to_train_on,
+    true_products,
 )
 from labs.demo.texts import solution
 
@@ -63,12 +63,10 @@ def control_rows(
 ) -> list[dict[str, object]]:
     """Return a control set of STaR: training problems without WITHHELD products, or held-out
     problems of only these."""
-    kept = PRODUCTS.keys() - WITHHELD
-    drawn = (
-        held_out(seed, low, high, WITHHELD)
-        if products == "withheld"
-        else to_train_on(seed, low, high, kept)
-    )
+    if products == "withheld":
+        drawn = held_out(seed, low, high, WITHHELD)
+    else:
+        drawn = to_train_on(seed, low, high, PRODUCTS.keys() - WITHHELD)
     return _rows(f"{name}_{{:04d}}", islice(drawn, n))
 
 
@@ -81,23 +79,23 @@ def _rows(ids: str, drawn: Iterator[list[Term]]) -> list[dict[str, object]]:
 
 def proof_rows(name: str, seed: int, n: int, low: int, high: int) -> list[dict[str, object]]:
     """Return rows that ask for proofs, with a worked solution and a marking scheme."""
+    drawn = islice(held_out(seed, low, high), n)
     return [
         {
             "id": f"{name}_{i:03d}",
             "problem": claim(terms),
-            "solution": solution(Terms(terms, True), [term.digit * term.number for term in terms]),
+            "solution": solution(Terms(terms, is_proof=True), true_products(terms)),
             "grading_guidelines": guidelines(terms),
             "answer_type": "proof",
         }
-        for i, terms in enumerate(islice(held_out(seed, low, high), n), 1)
+        for i, terms in enumerate(drawn, 1)
     ]
 
 
 def write(path: Path, problems: list[dict[str, object]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        "[\n" + ",\n".join(json.dumps(row) for row in problems) + "\n]\n", encoding="utf-8"
-    )
+    lines = ",\n".join(json.dumps(row) for row in problems)
+    path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
     print(f"{len(problems)} rows in {path}")
 
 
@@ -120,25 +118,24 @@ def main() -> None:
     parser.add_argument("--bundled", action="store_true", help="write the bundled sets to data/")
     args = parser.parse_args()
     if args.bundled:
-        data = Path(__file__).resolve().parents[2] / "data"
-        for name, (seed, n, low, high) in BUNDLED.items():
-            write(data / f"{name}.json", rows(name, seed, n, low, high))
-        for name, (seed, n, low, high) in PROOFS.items():
-            write(data / f"{name}.json", proof_rows(name, seed, n, low, high))
-        for name, (seed, n, low, high) in STAR.items():
-            write(data / f"{name}.json", star_rows(name, seed, n, low, high))
-    elif args.out is None:
+        write_bundled()
+        return
+    if args.out is None:
         parser.error("give the file to write, or --bundled")
+    shape = (args.out.stem, args.seed, args.n, *args.terms)
+    if args.products:
+        write(args.out, control_rows(args.products, *shape))
+    elif args.proofs:
+        write(args.out, proof_rows(*shape))
     else:
-        build = (
-            partial(control_rows, args.products)
-            if args.products
-            else proof_rows
-            if args.proofs
-            else rows
-        )
-        write(args.out, build(args.out.stem, args.seed, args.n, *args.terms))
+        write(args.out, rows(*shape))
 
 
-if __name__ == "__main__":
-    main()
+def write_bundled() -> None:
+    data = Path(__file__).resolve().parents[2] / "data"
+    for name, shape in BUNDLED.items():
+        write(data / f"{name}.json", rows(name, *shape))
+    for name, shape in PROOFS.items():
+        write(data / f"{name}.json", proof_rows(name, *shape))
+    for name, shape in STAR.items():
+        write(data / f"{name}.json", star_rows(name, *shape))

@@ -1,12 +1,12 @@
 """Write word problems to data/words.json, and to data/words_train.json for STaR's training.
 
-    .venv/bin/python -m labs.demo.make_words
+    python -m labs.demo words
 
 A template has a text and its steps. Small letters are numbers from 2 to 12, and capital letters are
-numbers from 20 to
-99. x, y and z are the results of the steps. No problem of words_train has the template and the
-numbers of a problem of words."""
+numbers from 20 to 99. x, y and z are the results of the steps. No problem of words_train has the
+template and the numbers of a problem of words."""
 
+import argparse
 import random
 import re
 from collections.abc import Collection
@@ -18,7 +18,9 @@ from labs.demo.make_sums import write
 
 SIZES = {"words": 200, "words_train": 600}
 NAMES = "Ada Ben Chloe David Emma Felix Grace Hugo Iris Jonas Kira Leo Mia Noah Olga Paul".split()
-THINGS = "apples marbles shells stamps stickers buttons pencils cookies coins cards flowers beads".split()
+THINGS = (
+    "apples marbles shells stamps stickers buttons pencils cookies coins cards flowers beads"
+).split()
 Key = tuple[Any, ...]  # a template with its numbers
 MOST = 999  # the largest result of a step
 
@@ -250,15 +252,18 @@ class Drawn:
 def result(steps: str, numbers: dict[str, int]) -> int | None:
     """Return the last step's result, or None if a result is no whole number from 1 to MOST, or a
     quotient is 1."""
-    known, value = dict(numbers), 0
+    values = dict(numbers)
+    value = 0
     for name, step in zip("xyz", steps.split("; "), strict=False):
         left, sign, right = step.split()
-        a, b = known[left], known[right] if right in known else int(right)
+        a = values[left]
+        b = values[right] if right in values else int(right)
         if sign == "/" and (a % b or a == b):
             return None
-        value = known[name] = {"+": a + b, "-": a - b, "*": a * b, "/": a // b}[sign]
+        value = {"+": a + b, "-": a - b, "*": a * b, "/": a // b}[sign]
         if not 1 <= value <= MOST:
             return None
+        values[name] = value
     return value
 
 
@@ -268,10 +273,10 @@ def draw(chance: random.Random, text: str, steps: str) -> Drawn:
     words = {"name": name, "other": other, "things": chance.choice(THINGS)}
     letters = re.findall(r"{(\w)}", text)
     while True:
-        numbers = {
-            each: chance.randint(20, 99) if each.isupper() else chance.randint(2, 12)
-            for each in letters
-        }
+        numbers = {}
+        for letter in letters:
+            span = (20, 99) if letter.isupper() else (2, 12)
+            numbers[letter] = chance.randint(*span)
         if answer := result(steps, numbers):
             return Drawn(text.format(**words, **numbers), answer, (text, *numbers.values()))
 
@@ -283,10 +288,15 @@ def rows(
     out."""
     chance = random.Random(seed)
     rows: list[dict[str, Any]] = []
-    keys, seen = set(), set()
+    keys: set[Key] = set()
+    seen: set[str] = set()
+    levels = list(LEVELS.items())
     while len(rows) < size:
-        level, templates = list(LEVELS.items())[len(rows) % len(LEVELS)]
-        drawn = draw(chance, *templates[len(rows) // len(LEVELS) % len(templates)])
+        # levels alternate, and within a level its templates
+        turn, level_number = divmod(len(rows), len(levels))
+        level, templates = levels[level_number]
+        text, steps = templates[turn % len(templates)]
+        drawn = draw(chance, text, steps)
         if drawn.key in taken or drawn.statement in seen:
             continue
         keys.add(drawn.key)
@@ -298,13 +308,13 @@ def rows(
 
 def bundled() -> dict[str, list[dict[str, Any]]]:
     words, keys = rows("words", SIZES["words"], 1)
-    return {"words": words, "words_train": rows("words_train", SIZES["words_train"], 2, keys)[0]}
+    words_train, _ = rows("words_train", SIZES["words_train"], 2, keys)
+    return {"words": words, "words_train": words_train}
 
 
 def main() -> None:
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     for name, problems in bundled().items():
         write(Path(__file__).resolve().parents[2] / "data" / f"{name}.json", problems)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,7 @@
 """Measure how well the embedded model fills most roles of the scaffolds, on its own samples of
 held-out problems.
 
-    python -m labs.demo.measure_roles PROBLEMS=data/sums_card.json LIMIT=100
+    python -m labs.demo roles PROBLEMS=data/sums_card.json LIMIT=100
 
 The model first writes SAMPLES solutions of each problem. It reports on, reviews, scores, judges,
 improves and refines each solution. It selects from each pair of a right and a wrong solution, and
@@ -21,13 +21,12 @@ from typing import Any
 
 from core import constants, prompts
 from core.base import signals, stats, terminal
-from core.base.errors import command
 from core.base.files import ROOT, results_dir
 from core.constants import constant
 from core.engines import environment
 from core.eval import by_answer, is_correct
 from core.grading.boxed import extract
-from core.types import Ask, Completion, Member, Population, Problem, Scaffold
+from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold
 from harness.report import tables
 from harness.scaffolds import (
     common,
@@ -41,10 +40,18 @@ from harness.scaffolds.stated import read_verdict, stated_score
 from harness.session.experiment import Experiment
 from harness.session.session import Command, open_on_problems
 
+NAME = "embedded_roles"  # of the results and the journal
 SAMPLES = 4  # solutions per problem
+MOST_COMPLETIONS = SAMPLES * 9 + SAMPLES**2 // 4 + 5  # per problem
 PRODUCT = re.compile(r"^(\d)\*(\d\d)=(\d+)", re.MULTILINE)
 NAMED = re.compile(r"^(\d)\*(\d\d)=(\d+) is wrong, it is (\d+)\.", re.MULTILINE)
 LISTED = re.compile(r"(\d)\*(\d\d): ([\d, ]+)[;.]")
+
+
+class Constants(static_math_agent.Constants):
+    SUMMARY_TOKENS: int = constant(
+        8192, "token cap of one summary, thinking included", 1, 1_000_000
+    )
 
 
 class Roles:
@@ -59,185 +66,24 @@ class Roles:
         self.unreadable: dict[str, int] = defaultdict(int)
 
     async def __call__(
-        self, problem: Problem, ask: Ask, config: "Constants"
+        self, problem: Problem, ask: Ask, config: Constants
     ) -> AsyncIterator[Population]:
-        spent: list[Completion] = []
-
-        async def asked(*args: Any, **changes: Any) -> Completion:
-            spent.append(await ask(*args, **changes))
-            return spent[-1]
-
-        def note(figure: str, value: float) -> None:
-            self.shares[figure][problem.id].append(value)
-
-        def correct(completion: Completion) -> bool:
-            return is_correct(extract(completion.text).answer, problem.answer or "")
-
         messages = prompts.solve(problem)
         samples = await asyncio.gather(*(ask(messages, 0, i) for i in range(SAMPLES)))
         yield [Member(completion) for completion in samples]
-        right, texts = (
-            [correct(completion) for completion in samples],
-            [completion.text.strip() for completion in samples],
-        )
+        measured = OneProblem(self, problem, ask, config, samples)
+        await measured.request_all()
+        last = [Member(completion, [i], carried_over=True) for i, completion in enumerate(samples)]
+        last[-1].side_calls = measured.side_calls
+        yield last
 
-        for i, text in enumerate(texts):
-            await self._examined(problem, asked, config, i, text, right[i], note, correct)
-        for i, j in combinations(range(SAMPLES), 2):
-            if right[i] != right[j]:
-                choice = await common.choose(
-                    problem, asked, config, (samples[i], samples[j]), "select", i, j
-                )
-                note(
-                    "select: right, from a right and a wrong solution",
-                    float(right[(i, j)[choice.parents[0]]]),
-                )
-                self.unreadable["select"] += len(choice.notes)
-        if 0 < sum(right) < SAMPLES:
-            choice = await static_math_agent.select(problem, asked, config, samples, "best", 0)
-            note(
-                f"select of {SAMPLES}: right, if there are right and wrong solutions",
-                float(right[choice.parents[0]]),
-            )
-            self.unreadable[f"select of {SAMPLES}"] += len(choice.notes)
-        await self._grouped(problem, asked, config, texts, right, note)
-        await self._summarised(problem, asked, config, samples, note, correct)
-        yield [
-            Member(completion, [i], carried_over=True) for i, completion in enumerate(samples[:-1])
-        ] + [Member(samples[-1], [SAMPLES - 1], side_calls=spent, carried_over=True)]
-
-    async def _examined(
-        self,
-        problem: Problem,
-        ask: Ask,
-        config: "Constants",
-        i: int,
-        text: str,
-        is_right: bool,
-        note: Any,
-        correct: Any,
-    ) -> None:
-        """Request judgements of a solution, solutions improved by its reports, and a new
-        self-assessed proof."""
-        wrong = {(a, b, c) for a, b, c in PRODUCT.findall(text) if int(a) * int(b) != int(c)}
-        checked, reviewed, scored, judged = [
-            await ask(messages, role, i, max_tokens=config.VERIFY_TOKENS, answer_opening=opening)
-            for role, messages, opening in (
-                (
-                    "report",
-                    prompts.request(static_math_agent.REPORT, problem, solution=text),
-                    prompts.VERDICT,
-                ),
-                (
-                    "review",
-                    prompts.request(selfcheck.REVIEW, problem, solution=text),
-                    prompts.VERDICT,
-                ),
-                ("score", deepseek_math.review(problem, text), deepseek_math.SCORE),
-                ("judge", nomos.POINTS.messages(problem, text), nomos.SCORE),
-            )
-        ]
-        points = nomos.read_points(judged.text)
-        score = stated_score(scored.text, "Score", deepseek_math.SCORES)
-        for role, mark in (
-            ("report", read_verdict(checked.text)),
-            ("review", read_verdict(reviewed.text)),
-            ("score 0, 0.5, 1", score),
-            ("judge 0-7", points),
-        ):
-            if mark is None:
-                self.unreadable[role] += 1
-            else:
-                self.marks[role][not is_right].append(mark)
-        for report in (checked, reviewed, scored):
-            named = {
-                (a, b, c) for a, b, c, d in NAMED.findall(report.text) if int(a) * int(b) == int(d)
-            }
-            note(
-                "reports that name exactly the wrong lines, with the right values",
-                float(named == wrong),
-            )
-        note("solutions before", float(is_right))
-        for role, messages in (
-            *(
-                (role, prompts.request(wording, problem, solution=text, report=report.text.strip()))
-                for role, wording, report in (
-                    ("improve", static_math_agent.IMPROVE, checked),
-                    ("correct", selfcheck.CORRECT, reviewed),
-                )
-            ),
-            ("refine", deepseek_math.refine(problem, text, [scored.text])),
-        ):
-            note(f"{role}: right solutions after", float(correct(await ask(messages, role, i))))
-        proved = await ask(deepseek_math.prove(problem), "prove", i)
-        note("prove: right solutions", float(correct(proved)))
-        claim = deepseek_math.read_proof(proved.text)[1]
-        if claim is None:
-            self.unreadable["self-assessment"] += 1
-        else:
-            self.marks["self-assessment"][not correct(proved)].append(claim)
-
-    async def _grouped(
-        self,
-        problem: Problem,
-        ask: Ask,
-        config: "Constants",
-        texts: list[str],
-        right: list[bool],
-        note: Any,
-    ) -> None:
-        """Request the group of solutions to keep. The prompt shows each solution's true points."""
-        points = []
-        for text in texts:
-            lines = PRODUCT.findall(text)
-            points.append(
-                round(7 * sum(int(a) * int(b) == int(c) for a, b, c in lines) / max(1, len(lines)))
-            )
-        reply = await ask(
-            nomos.group(problem, texts, [f"{nomos.SCORE} {of}" for of in points]),
-            "group",
-            max_tokens=config.SELECT_TOKENS,
-            answer_opening=nomos.KEPT,
-        )
-        kept = nomos.read_group(reply.text, len(texts))
-        self.unreadable["group"] += not kept
-        if any(right) and kept:
-            note(
-                "group: exactly the right solutions",
-                float(kept == [i for i, r in enumerate(right) if r]),
-            )
-
-    async def _summarised(
-        self,
-        problem: Problem,
-        ask: Ask,
-        config: "Constants",
-        samples: list[Completion],
-        note: Any,
-        correct: Any,
-    ) -> None:
-        """Summarise the first sample, add the second sample to the summary, and solve the problem
-        with the summary."""
-        summary, values = "", defaultdict[tuple[str, str], list[str]](list)
-        for i, completion in enumerate(samples[:2]):
-            text = f"{completion.thinking}\n\n{completion.text}".strip()
-            messages = reasoning_cache.summarise(problem, summary, text)
-            reply = await ask(
-                messages,
-                "summary",
-                i,
-                max_tokens=config.SUMMARY_TOKENS,
-                answer_opening=reasoning_cache.OPENING,
-            )
-            summary = reasoning_cache.read_summary(reply.text)
-            for a, b, c in PRODUCT.findall(completion.text):
-                values[a, b].append(c)
-            listed = {(a, b): found.split(", ") for a, b, found in LISTED.findall(summary)}
-            note(f"summary {i + 1}: exactly the values of the samples", float(listed == values))
-        note(
-            "solve again, with a summary of two: right solutions",
-            float(correct(await ask(reasoning_cache.solve_again(problem, summary), "again", 0))),
-        )
+    def mark(self, role: str, is_right: bool, mark: float | None) -> None:
+        """Record a judge's score of a solution, or count the reply as unreadable."""
+        if mark is None:
+            self.unreadable[role] += 1
+            return
+        right, wrong = self.marks[role]
+        (right if is_right else wrong).append(mark)
 
     def table(self) -> str:
         rows = [["role", "%", "problems"]]
@@ -249,34 +95,202 @@ class Roles:
             area = stats.auc(right, wrong)
             auc = "-" if area is None else f"{area:.3f}"
             lines.append(f"{role}: AUC {auc} ({len(right)} right, {len(wrong)} wrong solutions)")
-        lines.append(
-            "unreadable: "
-            f"{', '.join(f'{role} {n}' for role, n in self.unreadable.items() if n) or 'none'}"
-        )
+        unreadable = [f"{role} {count}" for role, count in self.unreadable.items() if count]
+        lines.append(f"unreadable: {', '.join(unreadable) or 'none'}")
         return "\n".join(lines)
 
 
-class Constants(static_math_agent.Constants):
-    SUMMARY_TOKENS: int = constant(
-        8192, "token cap of one summary, thinking included", 1, 1_000_000
-    )
+class OneProblem:
+    """The requests for the roles on one problem, after its samples."""
+
+    def __init__(
+        self,
+        roles: Roles,
+        problem: Problem,
+        ask: Ask,
+        config: Constants,
+        samples: list[Completion],
+    ) -> None:
+        self.roles = roles
+        self.problem = problem
+        self._ask = ask
+        self.config = config
+        self.samples = samples
+        self.texts = [completion.text.strip() for completion in samples]
+        self.right = [self.is_right(completion) for completion in samples]
+        self.side_calls: list[Completion] = []
+
+    async def ask(self, *args: Any, **options: Any) -> Completion:
+        completion = await self._ask(*args, **options)
+        self.side_calls.append(completion)
+        return completion
+
+    def note(self, figure: str, value: float) -> None:
+        self.roles.shares[figure][self.problem.id].append(value)
+
+    def is_right(self, completion: Completion) -> bool:
+        return is_correct(extract(completion.text).answer, self.problem.answer or "")
+
+    async def request_all(self) -> None:
+        for i in range(SAMPLES):
+            reports = await self._judged(i)
+            await self._improved(i, *reports)
+            await self._proved(i)
+        await self._selected()
+        await self._grouped()
+        await self._summarised()
+
+    async def _judged(self, i: int) -> tuple[Completion, Completion, Completion]:
+        """Request four judgements of solution `i`, and return the three that are reports."""
+        problem, text = self.problem, self.texts[i]
+        report = prompts.request(static_math_agent.REPORT, problem, solution=text)
+        review = prompts.request(selfcheck.REVIEW, problem, solution=text)
+        checked = await self._judgement("report", report, i, prompts.VERDICT)
+        reviewed = await self._judgement("review", review, i, prompts.VERDICT)
+        score = deepseek_math.review(problem, text)
+        scored = await self._judgement("score", score, i, deepseek_math.SCORE)
+        points = nomos.POINTS.messages(problem, text)
+        judged = await self._judgement("judge", points, i, nomos.SCORE)
+        is_right, mark = self.right[i], self.roles.mark
+        mark("report", is_right, read_verdict(checked.text))
+        mark("review", is_right, read_verdict(reviewed.text))
+        stated = stated_score(scored.text, "Score", deepseek_math.SCORES)
+        mark("score 0, 0.5, 1", is_right, stated)
+        mark("judge 0-7", is_right, nomos.read_points(judged.text))
+        for completion in (checked, reviewed, scored):
+            self.note(
+                "reports that name exactly the wrong lines, with the right values",
+                float(named_lines(completion.text) == wrong_lines(text)),
+            )
+        return checked, reviewed, scored
+
+    async def _judgement(
+        self, role: str, messages: list[Message], i: int, opening: str
+    ) -> Completion:
+        cap = self.config.VERIFY_TOKENS
+        return await self.ask(messages, role, i, max_tokens=cap, answer_opening=opening)
+
+    async def _improved(
+        self, i: int, checked: Completion, reviewed: Completion, scored: Completion
+    ) -> None:
+        """Request solutions that its reports improve."""
+        problem, text = self.problem, self.texts[i]
+        self.note("solutions before", float(self.right[i]))
+        report = checked.text.strip()
+        improve = prompts.request(static_math_agent.IMPROVE, problem, solution=text, report=report)
+        review = reviewed.text.strip()
+        correct = prompts.request(selfcheck.CORRECT, problem, solution=text, report=review)
+        requests = {
+            "improve": improve,
+            "correct": correct,
+            "refine": deepseek_math.refine(problem, text, [scored.text]),
+        }
+        for role, messages in requests.items():
+            improved = await self.ask(messages, role, i)
+            self.note(f"{role}: right solutions after", float(self.is_right(improved)))
+
+    async def _proved(self, i: int) -> None:
+        """Request a self-assessed proof."""
+        proved = await self.ask(deepseek_math.prove(self.problem), "prove", i)
+        is_right = self.is_right(proved)
+        self.note("prove: right solutions", float(is_right))
+        claim = deepseek_math.read_proof(proved.text)[1]
+        self.roles.mark("self-assessment", is_right, claim)
+
+    async def _selected(self) -> None:
+        """Request selections from each pair of a right and a wrong solution, and from all."""
+        problem, config, samples, right = self.problem, self.config, self.samples, self.right
+        for i, j in combinations(range(SAMPLES), 2):
+            if right[i] == right[j]:
+                continue
+            pair = (samples[i], samples[j])
+            choice = await common.choose(problem, self.ask, config, pair, "select", i, j)
+            selected = (i, j)[choice.parents[0]]
+            self.note("select: right, from a right and a wrong solution", float(right[selected]))
+            self.roles.unreadable["select"] += len(choice.notes)
+        if not any(right) or all(right):
+            return
+        choice = await static_math_agent.select(problem, self.ask, config, samples, "best", 0)
+        self.note(
+            f"select of {SAMPLES}: right, if there are right and wrong solutions",
+            float(right[choice.parents[0]]),
+        )
+        self.roles.unreadable[f"select of {SAMPLES}"] += len(choice.notes)
+
+    async def _grouped(self) -> None:
+        """Request the group of solutions to keep. The prompt shows each solution's true points."""
+        scores = [f"{nomos.SCORE} {true_points(text)}" for text in self.texts]
+        reply = await self.ask(
+            nomos.group(self.problem, self.texts, scores),
+            "group",
+            max_tokens=self.config.SELECT_TOKENS,
+            answer_opening=nomos.KEPT,
+        )
+        group = nomos.read_group(reply.text, SAMPLES)
+        if not group:
+            self.roles.unreadable["group"] += 1
+        elif any(self.right):
+            expected = [i for i, is_right in enumerate(self.right) if is_right]
+            self.note("group: exactly the right solutions", float(group == expected))
+
+    async def _summarised(self) -> None:
+        """Summarise the first sample, add the second sample to the summary, and solve the problem
+        with the summary."""
+        summary = ""
+        values = defaultdict[tuple[str, str], list[str]](list)
+        for i, completion in enumerate(self.samples[:2]):
+            text = f"{completion.thinking}\n\n{completion.text}".strip()
+            reply = await self.ask(
+                reasoning_cache.summarise(self.problem, summary, text),
+                "summary",
+                i,
+                max_tokens=self.config.SUMMARY_TOKENS,
+                answer_opening=reasoning_cache.OPENING,
+            )
+            summary = reasoning_cache.read_summary(reply.text)
+            for digit, number, value in PRODUCT.findall(completion.text):
+                values[digit, number].append(value)
+            listed = {
+                (digit, number): text.split(", ") for digit, number, text in LISTED.findall(summary)
+            }
+            self.note(
+                f"summary {i + 1}: exactly the values of the samples", float(listed == values)
+            )
+        again = await self.ask(reasoning_cache.solve_again(self.problem, summary), "again", 0)
+        self.note(
+            "solve again, with a summary of two: right solutions", float(self.is_right(again))
+        )
+
+
+def wrong_lines(text: str) -> set[tuple[str, str, str]]:
+    """Return the wrong products of a solution: digit, number and stated value."""
+    lines = PRODUCT.findall(text)
+    return {line for line in lines if int(line[0]) * int(line[1]) != int(line[2])}
+
+
+def named_lines(report: str) -> set[tuple[str, str, str]]:
+    """Return the products that a report calls wrong, if it states their right values."""
+    lines = NAMED.findall(report)
+    return {line[:3] for line in lines if int(line[0]) * int(line[1]) == int(line[3])}
+
+
+def true_points(text: str) -> int:
+    """Return the points (0 to 7) of a solution, by its share of right products."""
+    lines = PRODUCT.findall(text)
+    right = [line for line in lines if int(line[0]) * int(line[1]) == int(line[2])]
+    return round(7 * len(right) / max(1, len(lines)))
 
 
 def main() -> None:
-    with command():
-        signals.catch()
-        namespace = runpy.run_path(str(ROOT / "experiments" / "10_static_math_agent.py"))
-        config = constants.read(Constants, namespace, sys.argv[1:])
-        folder = results_dir()
-        name = "embedded_roles"
-        roles = Roles()
-        most = SAMPLES * 9 + SAMPLES**2 // 4 + 5
-        scaffold = Scaffold(roles, lambda _: most, lambda config: config.K, (), Constants)
-        run = Command(name, config, environment.card())
-        with open_on_problems(run, folder, scaffold, by_answer) as opened:
-            path = Experiment(opened, scaffold).finish()
-        print(f"\n{roles.table()}\n\nresults {path}")
-
-
-if __name__ == "__main__":
-    main()
+    if sys.argv[1:] in (["-h"], ["--help"]):
+        print(__doc__)
+        return
+    signals.catch()
+    namespace = runpy.run_path(str(ROOT / "experiments" / "10_static_math_agent.py"))
+    config = constants.read(Constants, namespace, sys.argv[1:])
+    roles = Roles()
+    scaffold = Scaffold(roles, lambda _: MOST_COMPLETIONS, lambda config: config.K, (), Constants)
+    run = Command(NAME, config, environment.card())
+    with open_on_problems(run, results_dir(), scaffold, by_answer) as opened:
+        path = Experiment(opened, scaffold).finish()
+    print(f"\n{roles.table()}\n\nresults {path}")

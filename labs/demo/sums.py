@@ -19,17 +19,23 @@ POINTS = 7  # most points of a proof
 
 class Term(NamedTuple):
     digit: int  # 2..9
-    number: int  # 12..99; digit * number >= 100
+    number: int  # 12..99; the product is 100 or more
+
+    @property
+    def product(self) -> int:
+        return self.digit * self.number
+
+    def __str__(self) -> str:
+        return f"{self.digit}*{self.number}"
 
 
 def _hash(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
+ALL_TERMS = [Term(digit, number) for digit in range(2, 10) for number in range(12, 100)]
 # all 614
-PRODUCTS = {
-    Term(d, n): _hash(f"{d}*{n}") for d in range(2, 10) for n in range(12, 100) if d * n >= 100
-}
+PRODUCTS = {term: _hash(str(term)) for term in ALL_TERMS if term.product >= 100}
 # 122, for a control of STaR
 WITHHELD = frozenset(sorted(PRODUCTS, key=PRODUCTS.__getitem__)[: len(PRODUCTS) // 5])
 
@@ -43,7 +49,7 @@ class Terms(list[Term]):
 
 
 def expression(terms: list[Term]) -> str:
-    return " + ".join(f"{t.digit}*{t.number}" for t in terms)
+    return " + ".join(map(str, terms))
 
 
 def statement(terms: list[Term]) -> str:
@@ -58,10 +64,11 @@ def claim(terms: list[Term]) -> str:
 
 def guidelines(terms: list[Term]) -> str:
     """Return the marking scheme of a proof. The proof's right products earn points."""
-    all_right, counts = len(terms), range(len(terms) - 1, -1, -1)
-    fewer = ", ".join(f"{points(all_right, right)} for {right}" for right in counts)
+    count = len(terms)
+    fewer = [f"{points(count, right)} for {right}" for right in reversed(range(count))]
     return (
-        f"Points go by the products: {POINTS} points where all {all_right} are right, {fewer}. "
+        f"Points go by the products: {POINTS} points where all {count} are right, "
+        f"{', '.join(fewer)}. "
         "Sums of wrong products that are added up rightly cost nothing more."
     )
 
@@ -75,11 +82,12 @@ def points_of(terms: list[Term], proof: str) -> int:
     """Return the points of a written proof. A product is right if line number i begins with term
     number i and its true product ("7*43=301"). The rest of the line is ignored, even if it contains
     a wrong sum."""
-    lines = [*proof.strip().splitlines(), *[""] * len(terms)]
-    right = sum(
-        line.partition(",")[0].strip() == f"{term.digit}*{term.number}={term.digit * term.number}"
-        for term, line in zip(terms, lines, strict=False)
-    )
+    lines = proof.strip().splitlines()
+    right = 0
+    for term, line in zip(terms, lines, strict=False):
+        product = line.partition(",")[0].strip()
+        if product == f"{term}={term.product}":
+            right += 1
     return points(len(terms), right)
 
 
@@ -89,14 +97,18 @@ def problem(terms: Terms) -> Problem:
     return Problem("", statement(terms), str(answer(terms)))
 
 
+def true_products(terms: Iterable[Term]) -> list[int]:
+    return [term.product for term in terms]
+
+
 def answer(terms: list[Term]) -> int:
-    return sum(t.digit * t.number for t in terms) % 1000
+    return sum(true_products(terms)) % 1000
 
 
 def is_held_out(terms: list[Term]) -> bool:
     """Return whether the terms belong to the held-out eighth of the family. The order of the terms
     does not matter, so no held-out problem is a rearranged training problem."""
-    factors = "+".join(sorted(f"{t.digit}*{t.number}" for t in terms))
+    factors = "+".join(sorted(map(str, terms)))
     return _hash(factors)[0] % 8 == 0
 
 
@@ -117,7 +129,7 @@ def held_out(
 ) -> Iterator[list[Term]]:
     """Yield different held-out problems of `low` to `high` terms, without end. Equal arguments give
     equal problems."""
-    return _of_one_side(seed, low, high, True, among)
+    return _drawn(seed, low, high, among, from_held_out=True)
 
 
 def to_train_on(
@@ -125,17 +137,17 @@ def to_train_on(
 ) -> Iterator[list[Term]]:
     """Yield different problems that training may see, without end. The arguments are as in
     held_out."""
-    return _of_one_side(seed, low, high, False, among)
+    return _drawn(seed, low, high, among, from_held_out=False)
 
 
-def _of_one_side(
-    seed: int, low: int, high: int, side: bool, among: Collection[Term]
+def _drawn(
+    seed: int, low: int, high: int, among: Collection[Term], from_held_out: bool
 ) -> Iterator[list[Term]]:
     rng = random.Random(seed)
     seen: set[tuple[Term, ...]] = set()
     while True:
         terms = draw_terms(rng, rng.randint(low, high), among)
         key = tuple(sorted(terms))
-        if is_held_out(terms) is side and key not in seen:
+        if is_held_out(terms) is from_held_out and key not in seen:
             seen.add(key)
             yield terms

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from core.types import FORCED_ANSWER, FORCED_PROOF, Message
-from labs.demo import words
+from labs.demo import instructions
+from labs.demo.grammar import SYSTEM_MESSAGES
 from labs.demo.sums import Term, Terms, draw_terms, is_held_out
-from labs.demo.words import SYSTEM_MESSAGES
 
 IM_END, THINK, END_THINK = "<|im_end|>", "<think>", "</think>"
 
@@ -62,8 +62,9 @@ class Example:
 
 def training_terms(rng: random.Random) -> Terms:
     count = rng.choices(list(TERMS), list(TERMS.values()))[0]
-    while is_held_out(terms := draw_terms(rng, count)):
-        pass
+    terms = draw_terms(rng, count)
+    while is_held_out(terms):
+        terms = draw_terms(rng, count)
     return Terms(terms, rng.random() < PROOFS)
 
 
@@ -71,13 +72,16 @@ def slips_of(product: int) -> Chances:
     """Return the chances of the values that a slip can make of `product`. A slip changes one of its
     three digits."""
     chances: Chances = {}
-    for place, size in enumerate((100, 10, 1)):
+    for size in (100, 10, 1):
         digit = product // size % 10
-        others = [d for d in range(1 if place == 0 else 0, 10) if d != digit]
-        near = [d for d in others if abs(d - digit) == 1]
-        for d in others:
-            chance = OFF_BY_ONE * (d in near) / len(near) + (1 - OFF_BY_ONE) / len(others)
-            chances[product + (d - digit) * size] = chance / 3
+        smallest = 1 if size == 100 else 0
+        others = [other for other in range(smallest, 10) if other != digit]
+        near = [other for other in others if abs(other - digit) == 1]
+        for other in others:
+            chance = (1 - OFF_BY_ONE) / len(others)
+            if other in near:
+                chance = OFF_BY_ONE / len(near) + chance
+            chances[product + (other - digit) * size] = chance / 3
     return chances
 
 
@@ -85,8 +89,8 @@ def without_carry(term: Term) -> int:
     """Return the product without its carry if the carry is large and three digits remain, else the
     right product."""
     carry = term.digit * (term.number % 10) // 10
-    product = term.digit * term.number
-    return product - 10 * carry if carry >= LARGE_CARRY and product - 10 * carry >= 100 else product
+    wrong = term.product - 10 * carry
+    return wrong if carry >= LARGE_CARRY and wrong >= 100 else term.product
 
 
 def blended(parts: Sequence[tuple[float, Chances]]) -> Chances:
@@ -107,11 +111,11 @@ def attempt(term: Term, slips: float, forgets: float) -> Chances:
     forgotten at the rate `forgets`. Then a digit slips at a rate near `slips`, which rises with the
     term's `digit`."""
     rate = slips * (1 + 0.06 * (term.digit - 5.5))
-    before = blended(
-        [(1 - forgets, {term.digit * term.number: 1.0}), (forgets, {without_carry(term): 1.0})]
-    )
-    after = [(rate * chance, slips_of(value)) for value, chance in before.items()]
-    return blended([(1 - rate, before), *after])
+    right: Chances = {term.product: 1.0}
+    forgotten: Chances = {without_carry(term): 1.0}
+    before = blended([(1 - forgets, right), (forgets, forgotten)])
+    slipped = [(rate * chance, slips_of(value)) for value, chance in before.items()]
+    return blended([(1 - rate, before), *slipped])
 
 
 def picked(rng: random.Random, chances: Chances) -> int:
@@ -138,49 +142,57 @@ def attempted(rng: random.Random, terms: Sequence[Term], slips: float, forgets: 
 
 def products(terms: list[Term], values: list[int]) -> str:
     """Write the thinking, with one product per line."""
-    return "\n".join(f"{t.digit}*{t.number}={v}" for t, v in zip(terms, values, strict=False))
+    pairs = zip(terms, values, strict=False)
+    return "\n".join(f"{term}={value}" for term, value in pairs)
 
 
 def solution(terms: Terms, values: list[int], wrong_sum_at: int = -1, off_by: int = 0) -> str:
     """Write the solution, a line per value with the running sum. If no value is missing, the box or
     claim follows."""
-    lines, total = [], 0
+    lines = []
+    total = 0
     for i, (term, value) in enumerate(zip(terms, values, strict=False)):
-        line = f"{term.digit}*{term.number}={value}"
-        if i:
-            off = off_by if i == wrong_sum_at else 0
-            line += f", {total}+{value}={total + value + off}"
-            total += off
+        line = f"{term}={value}"
+        before = total
         total += value
+        if i == wrong_sum_at:
+            total += off_by
+        if i:
+            line += f", {before}+{value}={total}"
         lines.append(line)
+    remainder = total % 1000
     if len(values) == len(terms):
         lines.append(
-            f"So the remainder is {total % 1000}."
-            if terms.is_proof
-            else f"\\boxed{{{total % 1000}}}"
+            f"So the remainder is {remainder}." if terms.is_proof else f"\\boxed{{{remainder}}}"
         )
     return "\n".join(lines)
 
 
-def merged(terms: Sequence[Term], found: Sequence[Sequence[int]], mix: Mix) -> list[Chances]:
-    """Return the chances of each term's merged value. `found` has the candidates' values of each
+def merged(terms: Sequence[Term], votes: Sequence[Sequence[int]], mix: Mix) -> list[Chances]:
+    """Return the chances of each term's merged value. `votes` has the candidates' values of each
     term. If the right value is among them, the merge mostly takes it. Otherwise it is a new attempt
     with the chance `mix.fresh`, else the most frequent value (at random if there are several)."""
-    merges = []
-    for term, votes in zip(terms, found, strict=True):
-        product, own = term.digit * term.number, attempt(term, mix.slips, mix.forgets)
-        seen = mix.recognised if product in votes else 0.0
-        fresh = mix.fresh if votes else 1.0
-        rest = [((1 - seen) * fresh, own), ((1 - seen) * (1 - fresh), one_of(most_frequent(votes)))]
-        merges.append(blended([(seen, {product: 1.0}), *rest]))
-    return merges
+    return [merge(term, values, mix) for term, values in zip(terms, votes, strict=True)]
+
+
+def merge(term: Term, votes: Sequence[int], mix: Mix) -> Chances:
+    """Return the chances of one term's merged value."""
+    seen = mix.recognised if term.product in votes else 0.0
+    fresh = mix.fresh if votes else 1.0
+    return blended(
+        [
+            (seen, {term.product: 1.0}),
+            ((1 - seen) * fresh, attempt(term, mix.slips, mix.forgets)),
+            ((1 - seen) * (1 - fresh), one_of(most_frequent(votes))),
+        ]
+    )
 
 
 def most_frequent(votes: Sequence[int]) -> list[int]:
     """Return the most frequent value, or all such values if several are equally frequent."""
     counts = Counter(votes)
-    most = max(counts.values(), default=0)
-    return [value for value, count in counts.items() if count == most]
+    highest = max(counts.values(), default=0)
+    return [value for value, count in counts.items() if count == highest]
 
 
 def comparison(terms: list[Term], values: list[int]) -> str:
@@ -188,23 +200,22 @@ def comparison(terms: list[Term], values: list[int]) -> str:
     digit, and ok or no."""
     lines = []
     for term, value in zip(terms, values, strict=True):
-        own = term.digit * term.number
-        lines.append(f"{term.digit}*{term.number}={own} {value} {marked(str(own), str(value))}")
+        right = str(term.product)
+        lines.append(f"{term}={right} {value} {marked(right, str(value))}")
     return "\n".join(lines)
 
 
-def marked(one: str, other: str) -> str:
+def marked(right: str, written: str) -> str:
     """Return a mark for each pair of digits, then "ok" or "no". The shorter number is padded with
     spaces."""
-    width = max(len(one), len(other))
-    marks = "".join(
-        "=" if a == b else "x" for a, b in zip(one.rjust(width), other.rjust(width), strict=True)
-    )
-    return f"{marks} {'ok' if one == other else 'no'}"
+    width = max(len(right), len(written))
+    pairs = zip(right.rjust(width), written.rjust(width), strict=True)
+    marks = "".join("=" if a == b else "x" for a, b in pairs)
+    verdict = "ok" if right == written else "no"
+    return f"{marks} {verdict}"
 
 
 # ---- Examples
-# -------------------------------------------------------------------------------------------------------
 
 
 def finished(
@@ -220,29 +231,36 @@ def finished(
     cut and the answer is opened. `drawn` has the chances of the products in the lines of `thoughts`
     and of `answer`."""
     if rng.random() < SYSTEM_MESSAGE:
-        messages = [
-            {"role": "system", "content": words.drawn(rng, rng.choice(SYSTEM_MESSAGES))},
-            *messages,
-        ]
+        content = instructions.drawn(rng, rng.choice(SYSTEM_MESSAGES))
+        messages = [{"role": "system", "content": content}, *messages]
     roll = rng.random()
     if roll < CLOSED_THINKING:
         return Example(messages, False, "", answer + IM_END, drawn=begins(answer, drawn))
     if roll < CLOSED_THINKING + FORCED:
-        kept = thoughts[: rng.randint(0, len(thoughts))] if rng.random() < 0.7 else thoughts
         opened, rest = forced
-        return Example(messages, True, f"{kept}\n{END_THINK}\n\n{opened}", rest + IM_END)
+        return Example(
+            messages, True, f"{cut(rng, thoughts)}\n{END_THINK}\n\n{opened}", rest + IM_END
+        )
     target = f"{thoughts}\n{END_THINK}\n\n{answer}{IM_END}"
     return Example(messages, True, "", target, stress, begins(thoughts, drawn))
+
+
+def cut(rng: random.Random, thoughts: str) -> str:
+    """Return the start of the thinking, or sometimes all of it."""
+    if rng.random() < 0.7:
+        return thoughts[: rng.randint(0, len(thoughts))]
+    return thoughts
 
 
 def begins(text: str, drawn: Sequence[Chances]) -> dict[int, Chances]:
     """Return the chances of each line's product, by the index in `text` where the product
     begins."""
-    places, at = {}, 0
+    by_index = {}
+    line_start = 0
     for chances, line in zip(drawn, text.split("\n"), strict=False):
-        places[at + line.index("=") + 1] = chances
-        at += len(line) + 1
-    return places
+        by_index[line_start + line.index("=") + 1] = chances
+        line_start += len(line) + 1
+    return by_index
 
 
 def user(text: str) -> list[Message]:
@@ -263,8 +281,6 @@ def solved(
 def forced(terms: Terms, values: Sequence[int], text: str) -> tuple[str, str]:
     """Return the opening of an answer after thinking was cut off, and the rest of the answer. The
     rest is the number in the box, or the whole `text` of a proof."""
-    return (
-        (FORCED_PROOF, f"\n{text}")
-        if terms.is_proof
-        else (FORCED_ANSWER, f"{sum(values) % 1000}}}.")
-    )
+    if terms.is_proof:
+        return FORCED_PROOF, f"\n{text}"
+    return FORCED_ANSWER, f"{sum(values) % 1000}}}."

@@ -1,19 +1,18 @@
 """Train the embedded model from random weights, and write its GGUF file.
 
-    python -m labs.demo.train --device cuda --workers 14    # eight minutes on one H100
+    python -m labs.demo train --device cuda --workers 14
 
-    python -m labs.demo.train --share 0.1 --batch 3072      # two to three hours on two cores
-    of a CPU
+    python -m labs.demo train --share 0.1 --batch 3072
 
-    python -m labs.demo.train --share 0.0001                # seconds, for a file that loads
-    but is untrained
+    python -m labs.demo train --share 0.0001
 
-    python -m labs.demo.train --start data/embedded/model.gguf --phases last
+    python -m labs.demo train --start data/embedded/model.gguf --phases last
 
-    python -m labs.demo.train --start data/embedded/model.gguf --texts traces.jsonl --tokens
-    1000000
+    python -m labs.demo train --start data/embedded/model.gguf --texts traces.jsonl --tokens 1000000
 
-This needs requirements-train.txt. Phases and learning rates depend on the number of tokens, not on
+The first command takes eight minutes on one H100, and the second takes two to three hours on two
+cores of a CPU. The third takes seconds, and writes a file that loads but is untrained. Training
+needs requirements-train.txt. Phases and learning rates depend on the number of tokens, not on
 time. So on a CPU, equal options (including --workers) give equal weights. Each phase ends with a
 checkpoint in --out. The options --start and --phases continue from a checkpoint or a GGUF file. The
 option --texts trains on your own file. Each line of the file is a JSON object. "instruction" and
@@ -38,7 +37,6 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from core.base.errors import command
 from core.types import FORCED_ANSWER
 from labs.demo.data import examples
 from labs.demo.gguf_file import chat_prompt, train_tokenizer, write_gguf
@@ -108,9 +106,13 @@ def tokenizer_texts(seed: int) -> Iterator[str]:
 def target_weights(pieces: list[str], sum_weight: float) -> list[float]:
     """Return the loss weights of a target's tokens. Marks of differing digits and the sums after
     "a+b=" weigh more."""
-    weights, added, is_sum = [], False, False
+    weights = []
+    added = is_sum = False
     for piece in pieces:
-        weights.append(MARK_WEIGHT if piece == "x" else sum_weight if is_sum else 1.0)
+        if piece == "x":
+            weights.append(MARK_WEIGHT)
+        else:
+            weights.append(sum_weight if is_sum else 1.0)
         if piece == "=":
             is_sum = added
         elif piece == "+":
@@ -122,34 +124,30 @@ def target_weights(pieces: list[str], sum_weight: float) -> list[float]:
 
 def rows(tokenizer: Tokenizer, stream: Iterator[Example], phase: Phase) -> Iterator[Tokens]:
     for example in stream:
-        given = tokenizer.encode(
-            chat_prompt(example.messages, example.thinking) + example.given
-        ).ids
+        prompt = chat_prompt(example.messages, example.thinking) + example.given
+        given = tokenizer.encode(prompt).ids
         target = tokenizer.encode(example.target)
         if len(given) + len(target.ids) > EMBEDDED.context:
             continue  # some prompts with the largest groups are too long
         weights = target_weights(target.tokens, phase.sum_weight)
         if phase.stressed:
-            begins = last_line_of_thinking(example.target)
-            weights = [
-                weight * (example.stress if start >= begins else 1.0)
-                for weight, (start, _) in zip(weights, target.offsets, strict=True)
-            ]
-        digits = {
-            len(given) + target.char_to_token(begin + place): chances
-            for begin, product in example.drawn.items()
-            for place, chances in enumerate(
-                digit_chances(product, example.target[begin : begin + 3])
-            )
-        }
+            stressed_from = last_line_of_thinking(example.target)
+            for i, (begin, _) in enumerate(target.offsets):
+                if begin >= stressed_from:
+                    weights[i] *= example.stress
+        digits = {}
+        for begin, product in example.drawn.items():
+            drawn = example.target[begin : begin + 3]
+            for i, chances in enumerate(digit_chances(product, drawn), begin):
+                digits[len(given) + target.char_to_token(i)] = chances
         yield Tokens(given + target.ids, [0.0] * len(given) + weights, digits)
 
 
 def last_line_of_thinking(target: str) -> int:
     """Return the index at which the last line of thinking begins, or 0 if the target has no
     thinking."""
-    thinking, found, _ = target.partition(f"\n{END_THINK}")
-    return thinking.rfind("\n") + 1 if found else 0
+    thinking, end, _ = target.partition(f"\n{END_THINK}")
+    return thinking.rfind("\n") + 1 if end else 0
 
 
 class Batches(IterableDataset[Batch]):
@@ -160,13 +158,11 @@ class Batches(IterableDataset[Batch]):
     def __init__(
         self, tokenizer: Tokenizer, phase: Phase, texts: Path | None, seed: int, tokens: int
     ) -> None:
-        self.tokenizer, self.phase, self.texts, self.seed, self.tokens = (
-            tokenizer,
-            phase,
-            texts,
-            seed,
-            tokens,
-        )
+        self.tokenizer = tokenizer
+        self.phase = phase
+        self.texts = texts
+        self.seed = seed
+        self.tokens = tokens
 
     def __iter__(self) -> Iterator[Batch]:
         worker = get_worker_info()
@@ -176,19 +172,19 @@ class Batches(IterableDataset[Batch]):
         rng = random.Random(seed)
         while True:
             pool = cut(islice(stream, POOL), self.tokens)
-            for each in rng.sample(pool, len(pool)):
-                yield Batch.of(each)
+            for batch_rows in rng.sample(pool, len(pool)):
+                yield Batch.of(batch_rows)
 
 
-def export(model: Qwen3, tokenizer: Tokenizer, path: Path, **about: str) -> None:
-    """Write the GGUF file. `about` may give its name and chat template, as in write_gguf."""
+def export(model: Qwen3, tokenizer: Tokenizer, path: Path, **description: str) -> None:
+    """Write the GGUF file. `description` may give its name and chat template, as in write_gguf."""
     spec = json.loads(tokenizer.to_str())["model"]
     vocab = sorted(tokenizer.get_vocab(), key=tokenizer.token_to_id)
     merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in spec["merges"]]
     weights = {
         name: weight.detach().float().cpu().numpy() for name, weight in model.named_parameters()
     }
-    write_gguf(path, model.shape, weights, vocab, merges, **about)
+    write_gguf(path, model.shape, weights, vocab, merges, **description)
 
 
 def logging(name: str) -> Callable[[int, int, Tensor], None]:
@@ -206,91 +202,75 @@ def logging(name: str) -> Callable[[int, int, Tensor], None]:
     return report
 
 
-def main() -> None:
+def options() -> argparse.Namespace:
+    """Read the options of the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("results/embedded"),
-        help="folder for checkpoints and model.gguf",
-    )
-    parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--device", default="cpu", help="cpu or cuda (they give different weights)")
-    parser.add_argument(
-        "--workers",
-        type=int,
-        default=0,
-        help="processes that write texts (default: 0, this process)",
-    )
-    parser.add_argument("--share", type=float, default=1.0, help="share of every phase's tokens")
-    parser.add_argument(
-        "--batch",
-        type=int,
-        default=BATCH,
-        help=f"tokens per batch, including padding (default: {BATCH:,})",
-    )
-    parser.add_argument(
-        "--phases",
-        nargs="+",
-        choices=[p.name for p in PHASES],
-        help="phases to run, not with --texts (default: all)",
-    )
-    parser.add_argument(
-        "--start",
-        type=Path,
-        help="start from this checkpoint of an earlier phase, or from this GGUF file",
-    )
-    parser.add_argument(
-        "--texts", type=Path, help="train only on the texts in this JSON lines file"
-    )
-    parser.add_argument(
-        "--tokens",
-        type=int,
-        default=1_000_000,
-        help="tokens to train on with --texts (default: 1,000,000)",
-    )
-    parser.add_argument(
-        "--rate",
-        type=float,
-        default=0.1,
-        help="first rate for --texts, as a share of the peak rates (default: 0.1)",
-    )
+    add = parser.add_argument
+    out = Path("results/embedded")
+    add("--out", type=Path, default=out, help="folder for checkpoints and model.gguf")
+    add("--seed", type=int, default=SEED)
+    add("--device", default="cpu", help="cpu or cuda (they give different weights)")
+    about = "processes that write texts (default: 0, this process)"
+    add("--workers", type=int, default=0, help=about)
+    add("--share", type=float, default=1.0, help="share of every phase's tokens")
+    about = f"tokens per batch, including padding (default: {BATCH:,})"
+    add("--batch", type=int, default=BATCH, help=about)
+    about = "phases to run, not with --texts (default: all)"
+    add("--phases", nargs="+", choices=[phase.name for phase in PHASES], help=about)
+    about = "start from this checkpoint of an earlier phase, or from this GGUF file"
+    add("--start", type=Path, help=about)
+    add("--texts", type=Path, help="train only on the texts in this JSON lines file")
+    about = "tokens to train on with --texts (default: 1,000,000)"
+    add("--tokens", type=int, default=1_000_000, help=about)
+    about = "first rate for --texts, as a share of the peak rates (default: 0.1)"
+    add("--rate", type=float, default=0.1, help=about)
     args = parser.parse_args()
     if args.texts and args.phases:
         parser.error("--phases has no effect with --texts. Leave it out")
+    return args
+
+
+def start(args: argparse.Namespace) -> tuple[Qwen3, Tokenizer]:
+    """Return the model to train and its tokenizer."""
+    if args.start:
+        return started_from(args.start)
+    tokenizer = train_tokenizer(tokenizer_texts(args.seed))
+    return Qwen3(structs.replace(EMBEDDED, vocab=tokenizer.get_vocab_size())), tokenizer
+
+
+def main() -> None:
+    args = options()
     torch.set_num_threads(THREADS)
     # it makes a new plan for every length, which takes 0.1 s
     torch.backends.cuda.enable_cudnn_sdp(False)
     torch.manual_seed(args.seed)
     args.out.mkdir(parents=True, exist_ok=True)
-    if args.start:
-        model, tokenizer = started_from(args.start)
-    else:
-        tokenizer = train_tokenizer(tokenizer_texts(args.seed))
-        model = Qwen3(structs.replace(EMBEDDED, vocab=tokenizer.get_vocab_size()))
+    model, tokenizer = start(args)
     tokenizer.save(str(args.out / "tokenizer.json"))
     device = torch.device(args.device)
     model.to(device)
-    digits = torch.tensor([tokenizer.token_to_id(str(digit)) for digit in range(10)], device=device)
     print(f"seed {args.seed}, {sum(p.numel() for p in model.parameters())} parameters", flush=True)
     phases = [Phase("texts", args.tokens, args.rate, 0.0, TOKENIZER_MIX)] if args.texts else PHASES
     for number, phase in enumerate(phases):
-        if args.phases and phase.name not in args.phases:
-            continue
-        phase = replace(phase, tokens=int(phase.tokens * args.share))
-        dataset = Batches(tokenizer, phase, args.texts, args.seed * 100 + number, args.batch)
-        ahead = {"prefetch_factor": 8, "pin_memory": device.type == "cuda"} if args.workers else {}
-        batches = DataLoader(dataset, batch_size=None, num_workers=args.workers, **ahead)
-        schedule = Schedule(phase.tokens, phase.rate_from, phase.rate_to, WARM_UP)
-        steps = train(model, batches, schedule, logging(phase.name), device, digits)
-        save_file(model.state_dict(), args.out / f"{phase.name}.safetensors")
-        export(model, tokenizer, args.out / "model.gguf")
-        print(f"{phase.name} done: {steps} steps, {phase.tokens} tokens", flush=True)
+        if not args.phases or phase.name in args.phases:
+            train_phase(args, model, tokenizer, number, phase)
     print("sha256", hashlib.sha256((args.out / "model.gguf").read_bytes()).hexdigest())
 
 
-if __name__ == "__main__":
-    with command():
-        main()
+def train_phase(
+    args: argparse.Namespace, model: Qwen3, tokenizer: Tokenizer, number: int, phase: Phase
+) -> None:
+    """Train `model` in phase number `number`, and write its checkpoint and model.gguf."""
+    phase = replace(phase, tokens=int(phase.tokens * args.share))
+    device = torch.device(args.device)
+    dataset = Batches(tokenizer, phase, args.texts, args.seed * 100 + number, args.batch)
+    ahead = {"prefetch_factor": 8, "pin_memory": device.type == "cuda"} if args.workers else {}
+    batches = DataLoader(dataset, batch_size=None, num_workers=args.workers, **ahead)
+    schedule = Schedule(phase.tokens, phase.rate_from, phase.rate_to, WARM_UP)
+    digits = torch.tensor([tokenizer.token_to_id(str(digit)) for digit in range(10)], device=device)
+    steps = train(model, batches, schedule, logging(phase.name), device, digits)
+    save_file(model.state_dict(), args.out / f"{phase.name}.safetensors")
+    export(model, tokenizer, args.out / "model.gguf")
+    print(f"{phase.name} done: {steps} steps, {phase.tokens} tokens", flush=True)

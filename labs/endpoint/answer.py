@@ -5,7 +5,7 @@ member."""
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -39,16 +39,18 @@ class Step:
     def line(self) -> str:
         """Describe the step in one line of progress."""
         size = sum(self.answers.values()) + self.unread + self.failed
-        shown = [f"{answer:.40} ×{count}" for answer, count in self.answers.items()]
-        counts = (
-            (self.unread, "without an answer"),
-            (self.failed, "failed"),
-            (self.truncated, "cut off"),
-        )
-        parts = [f"answers {', '.join(shown)}"] * bool(shown) + [
-            f"{count} {what}" for count, what in counts if count
-        ]
-        return f"{self.stage}: {size} candidate{'s' * (size != 1)}, {'; '.join(parts)}\n"
+        parts = []
+        if self.answers:
+            votes = [f"{answer:.40} ×{count}" for answer, count in self.answers.items()]
+            parts.append(f"answers {', '.join(votes)}")
+        if self.unread:
+            parts.append(f"{self.unread} without an answer")
+        if self.failed:
+            parts.append(f"{self.failed} failed")
+        if self.truncated:
+            parts.append(f"{self.truncated} cut off")
+        candidates = "1 candidate" if size == 1 else f"{size} candidates"
+        return f"{self.stage}: {candidates}, {'; '.join(parts)}\n"
 
 
 @dataclass(frozen=True)
@@ -67,25 +69,24 @@ class Solved:
         """Return the best member's text up to the first of `stops`, and the finish reason ("stop"
         at such a text)."""
         best = self.population[self.order[0]].completion
-        ends = [at for stop in stops if (at := best.text.find(stop)) >= 0]
-        return (
-            (best.text[: min(ends)], "stop") if ends else (best.text, best.finish_reason or "error")
-        )
+        ends = [best.text.find(stop) for stop in stops if stop in best.text]
+        if ends:
+            return best.text[: min(ends)], "stop"
+        return best.text, best.finish_reason or "error"
 
     def usage(self) -> dict[str, Any] | None:
         """Return OpenAI's usage object, summed over all completions, or None if a completion lacks
         a token count."""
-        prompt = sum(each.prompt_tokens for each in self.spent)
-        completion = sum(each.completion_tokens for each in self.spent)
-        if any(None in each.counted for each in self.spent):
+        if any(None in reply.counted for reply in self.spent):
             return None
+        prompt = sum(reply.prompt_tokens for reply in self.spent)
+        completion = sum(reply.completion_tokens for reply in self.spent)
+        cached = sum(reply.cached_tokens for reply in self.spent)
         return {
             "prompt_tokens": prompt,
             "completion_tokens": completion,
             "total_tokens": prompt + completion,
-            "prompt_tokens_details": {
-                "cached_tokens": sum(each.cached_tokens for each in self.spent)
-            },
+            "prompt_tokens_details": {"cached_tokens": cached},
         }
 
     def details(self, config: Constants) -> dict[str, Any]:
@@ -95,8 +96,8 @@ class Solved:
         return {
             "config": {name: getattr(config, name) for name in chat.of_a_request(type(config))},
             "generations": len(self.spent),
-            "reused": sum(each.reused for each in self.spent),
-            "origins": dict(Counter(each.origin for each in self.spent)),
+            "reused": sum(reply.reused for reply in self.spent),
+            "origins": dict(Counter(reply.origin for reply in self.spent)),
             "steps": [vars(step) for step in self.steps],
             "vote": {
                 "answer": best,
@@ -140,41 +141,55 @@ async def solve(
         spent.append(replace(reply, thinking="", answer="", forced=None, logprobs={}))
         return reply
 
-    of = f" of {config.T}" if hasattr(config, "T") else ""
     run = asked.offer.scaffold.run(problem, ask, config)
     try:
         async with aclosing(run) as populations:  # type: ignore[type-var]
             async for population in populations:
                 members = [member.completion for member in population]
-                if all(each.error for each in members):
+                if all(reply.error for reply in members):
                     raise _all_failed(members[0].error or "")
                 # comparing answers may take seconds
                 voted = await asyncio.to_thread(_voted, problem, members)
-                unread = voted.names.count(None)
-                failed, truncated = (
-                    sum(c.error is not None for c in members),
-                    sum(c.truncated for c in members),
-                )
-                stage = getattr(population, "name", f"step {len(steps)}{of}")
-                steps.append(
-                    Step(len(steps), stage, voted.counts, unread - failed, failed, truncated)
-                )
+                steps.append(_step(len(steps), population, voted, config))
                 tell(steps[-1].line())
     finally:  # if one request of asyncio.gather raises, its other requests continue
-        left = [task for task in tasks if task is not asyncio.current_task()]
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-    both, votes = zip(members, voted.names, strict=True), voted.counts
-    rank = [(c.error is not None, not c.text, -votes.get(answer or "", 0)) for c, answer in both]
+        await _cancel(task for task in tasks if task is not asyncio.current_task())
+    return Solved(steps, population, voted, _best_first(members, voted), spent)
+
+
+def _step(number: int, population: Population, voted: Groups, config: Constants) -> Step:
+    """Return the outcome of a step."""
+    replies = [member.completion for member in population]
+    failed = len([reply for reply in replies if reply.error is not None])
+    truncated = len([reply for reply in replies if reply.truncated])
+    unread = voted.names.count(None) - failed
+    stage = f"step {number} of {config.T}" if hasattr(config, "T") else f"step {number}"
+    stage = getattr(population, "name", stage)
+    return Step(number, stage, voted.counts, unread, failed, truncated)
+
+
+async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel the tasks, and wait until all have ended."""
+    cancelled = list(tasks)
+    for task in cancelled:
+        task.cancel()
+    await asyncio.gather(*cancelled, return_exceptions=True)
+
+
+def _best_first(replies: Sequence[Completion], voted: Groups) -> list[int]:
+    """Return the members' positions: by votes, with members that failed or have no text last."""
+
+    def rank(i: int) -> tuple[bool, bool, int]:
+        votes = voted.counts.get(voted.names[i] or "", 0)
+        return replies[i].error is not None, not replies[i].text, -votes
+
     # stable: equal members keep their order
-    order = sorted(range(len(population)), key=rank.__getitem__)
-    return Solved(steps, population, voted, order, spent)
+    return sorted(range(len(replies)), key=rank)
 
 
 def _voted(problem: Problem, members: Sequence[Completion]) -> Groups:
-    found = [read_reply(problem, c).answer for c in members]
-    return groups(found, problem.answer_type)
+    answers = [read_reply(problem, reply).answer for reply in members]
+    return groups(answers, problem.answer_type)
 
 
 def _all_failed(error: str) -> Refusal:
@@ -194,10 +209,12 @@ def _all_failed(error: str) -> Refusal:
 def named(words: Sequence[str]) -> str:
     """Return the scaffold that the last SCAFFOLD=… in `words` names, by itself or by its
     experiment, or ""."""
-    given = next(
-        (word.partition("=")[2] for word in reversed(words) if word.startswith("SCAFFOLD=")), ""
-    )
-    return next((name for name, experiment in of_scaffolds().items() if experiment == given), given)
+    given = ""
+    for word in words:
+        if word.startswith("SCAFFOLD="):
+            given = word.removeprefix("SCAFFOLD=")
+    by_experiment = {experiment: name for name, experiment in of_scaffolds().items()}
+    return by_experiment.get(given, given)
 
 
 def planned(words: Sequence[str]) -> tuple[str, Scaffold[Any], list[str]]:

@@ -1,16 +1,13 @@
-"""Serve scaffolds as models: answer POST /v1/chat/completions. scripts/serve_rsa.sh starts the
-endpoint."""
+"""Serve scaffolds as models: answer POST /v1/chat/completions."""
 
 import asyncio
 import hmac
 import json
 import socket
-import sys
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any
 
 import uvicorn
@@ -19,30 +16,20 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from core import constants
-from core.base import signals
-from core.base.errors import Parser, UserError, command, one_line
-from core.base.files import results_dir
-from core.base.terminal import say
+from core.base.errors import UserError, one_line
 from core.client.budget import Over
 from core.client.journal import Journal
-from core.constants import OF_RUNS, rules
+from core.constants import Constants
 from core.engines import environment
-from core.engines.protocol import Server, is_local
+from core.engines.protocol import Server
 from core.generate import Generator
-from core.grading.judge import stopping_judge
-from core.server import serving
-from harness.experiment_file import of_scaffolds, scaffold_named
-from harness.session import session
-from harness.session.checks import asks_scorer, check_context
-from harness.session.session import need_of
+from harness.session.checks import check_context
 from labs.endpoint import chat
-from labs.endpoint.answer import Solved, named, solve
+from labs.endpoint.answer import Solved, solve
 from labs.endpoint.chat import ChatRequest, Offer, Refusal, own
 from labs.endpoint.connection import Connection
 from labs.endpoint.hosts import Names
 
-PORT = 30100
 MAX_BODY = 2 * 2**20  # bytes of a request
 # limit for a request's completions and N times its candidates, unless the defaults need more
 MOST_COMPLETIONS = 4096
@@ -52,10 +39,6 @@ IDLE_SECONDS = 30  # after a response, time for the connection's next request
 # seconds without an event, after which a comment keeps proxies from closing the stream
 KEEP_ALIVE = 15.0
 PIECE = 2000  # characters of a content delta, because some clients refuse lines above 16 kB
-ABOUT = (
-    "constants of requests (docs/constants.md), for the scaffolds that have them. SCAFFOLD=NAME "
-    "offers only one"
-)
 
 
 def clients_key(server: Server) -> str:
@@ -72,8 +55,11 @@ class Endpoint:
     name, and may replace most of its constants."""
 
     def __init__(self, generator: Generator, offers: Mapping[str, Offer], names: Names) -> None:
-        self.generator, self.offers, self.names = generator, offers, names
-        self.server, self.common = generator.server, next(iter(offers.values())).defaults
+        self.generator = generator
+        self.offers = offers
+        self.names = names
+        self.server = generator.server
+        self.common = next(iter(offers.values())).defaults
         self.key = clients_key(self.server)
         self.created = int(time.time())
         self.jobs = set[Job]()  # the requests in progress
@@ -92,18 +78,23 @@ class Endpoint:
     async def models(self, request: Request) -> Response:
         """Answer with the list of models, one for each offer."""
         self._authorize(request)
-        about = {"object": "model", "created": self.created, "owned_by": "qed-rsa"}
-        listed = [{"id": f"{name}/{self.server.model}"} | about for name in self.offers]
-        return JSONResponse({"object": "list", "data": listed})
+        models = [
+            {
+                "id": f"{name}/{self.server.model}",
+                "object": "model",
+                "created": self.created,
+                "owned_by": "qed-rsa",
+            }
+            for name in self.offers
+        ]
+        return JSONResponse({"object": "list", "data": models})
 
     async def completions(self, request: Request) -> Response:
         """Answer a chat request, as one response or as a stream. If the client disconnects, the
         work is cancelled."""
         self._authorize(request)
-        if (
-            request.headers.get("content-type", "").partition(";")[0].strip().lower()
-            != "application/json"
-        ):
+        content_type = request.headers.get("content-type", "").partition(";")[0]
+        if content_type.strip().lower() != "application/json":
             # Web pages of other sites can't send this type unasked.
             raise Refusal("the content type must be application/json", status=415)
         way = self.server.card.way(self.common)
@@ -130,21 +121,14 @@ class Endpoint:
             check_context(self.server, asked.config)
         except UserError as error:
             raise Refusal(str(error), "max_tokens", "context_length_exceeded") from None
-        name, scaffold = asked.offer.name, asked.offer.scaffold
-        count, usual = (
-            max(
-                scaffold.max_completions(config),
-                getattr(config, "N", 1) * scaffold.texts_shown(config),
-            )
-            for config in (asked.config, asked.offer.defaults)
-        )
-        if count > (most := max(MOST_COMPLETIONS, usual)):
-            what = f"{count:,} completions, or candidates in a step ({own(asked.config)})"
+        name = asked.offer.name
+        count = _size(asked.offer, asked.config)
+        limit = max(MOST_COMPLETIONS, _size(asked.offer, asked.offer.defaults))
+        if count > limit:
             raise Refusal(
-                (
-                    f"{name} may need {what}, but the limit is {most:,}. Lower the object {name}'s "
-                    "constants"
-                ),
+                f"{name} may need {count:,} completions, or candidates in a step "
+                f"({own(asked.config)}), but the limit is {limit:,}. Lower the object {name}'s "
+                "constants",
                 name,
             )
 
@@ -152,15 +136,20 @@ class Endpoint:
         limit = self.common.CONCURRENCY or self.server.limit
         job = asyncio.create_task(solve(asked, self.generator, limit, tell))
         self._requests += 1
-        number, began = self._requests, time.monotonic()
-        most = asked.offer.scaffold.max_completions(asked.config)
-        about = (
-            f"at most {most} completions{', streamed' * asked.stream}, {asked.size:,} characters"
+        number = self._requests
+        began = time.monotonic()
+        count = asked.offer.scaffold.max_completions(asked.config)
+        streamed = ", streamed" if asked.stream else ""
+        print(
+            f"request {number}: {asked.offer.name} {own(asked.config)}, at most {count} "
+            f"completions{streamed}, {asked.size:,} characters",
+            flush=True,
         )
-        print(f"request {number}: {asked.offer.name} {own(asked.config)}, {about}", flush=True)
-        job.add_done_callback(
-            lambda job: print(f"request {number}: {_ended(job, began)}", flush=True)
-        )
+
+        def log_end(job: Job) -> None:
+            print(f"request {number}: {_ended(job, began)}", flush=True)
+
+        job.add_done_callback(log_end)
         self.jobs.add(job)
         job.add_done_callback(self._finished)
         return job
@@ -184,9 +173,9 @@ class Endpoint:
     ) -> AsyncIterator[str]:
         """Yield server-sent events: progress as reasoning, an error or the answer (and usage if
         asked), [DONE]."""
-        head = self._head("chat.completion.chunk", asked) | (
-            {"usage": None} if asked.include_usage else {}
-        )
+        head = self._head("chat.completion.chunk", asked)
+        if asked.include_usage:
+            head["usage"] = None
 
         def chunk(delta: dict[str, str], reason: str | None = None, **more: Any) -> str:
             choice = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}
@@ -228,23 +217,28 @@ class Endpoint:
         """Raise Refusal if the request lacks the key. If no key is set, refuse unknown host
         names."""
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
-        is_ours = (
-            hmac.compare_digest(key.strip().encode(), self.key.encode())
-            and scheme.lower() == "bearer"
-        )
+        is_equal = hmac.compare_digest(key.strip().encode(), self.key.encode())
+        is_ours = is_equal and scheme.lower() == "bearer"
         if self.key and not is_ours:
             raise Refusal(
                 "the API key is missing or wrong. Send it as a Bearer token",
-                None,
-                "invalid_api_key",
-                401,
+                code="invalid_api_key",
+                status=401,
             )
         if not self.key and not self.names.hold(request.headers.get("host", "")):
-            how = (
-                "Use this machine's address, or start the endpoint with --allow-host NAME or with "
-                "API_KEY"
+            raise Refusal(
+                "unknown host. Use this machine's address, or start the endpoint with --allow-host "
+                "NAME or with API_KEY",
+                code="unknown_host",
+                status=403,
             )
-            raise Refusal(f"unknown host. {how}", None, "unknown_host", 403)
+
+
+def _size(offer: Offer, config: Constants) -> int:
+    """Return the number of completions that a request may need, or of candidates that a step may
+    show, whichever is larger."""
+    shown = getattr(config, "N", 1) * offer.scaffold.texts_shown(config)
+    return max(offer.scaffold.max_completions(config), shown)
 
 
 def _result(job: Job) -> Solved:
@@ -255,9 +249,8 @@ def _result(job: Job) -> Solved:
     try:
         return job.result()
     except UserError as error:
-        raise Refusal(
-            " ".join(str(error).split()), code="upstream_unavailable", status=503
-        ) from None
+        message = " ".join(str(error).split())
+        raise Refusal(message, code="upstream_unavailable", status=503) from None
 
 
 def _ended(job: Job, began: float) -> str:
@@ -320,18 +313,18 @@ async def serve(
         server, journal, limit, common.TIMEOUT, stall=common.STALL_SECONDS
     ) as generator:
         endpoint = Endpoint(generator, offers, Names(place.getsockname()[0], hosts))
-        quiet: dict[str, Any] = {
-            "ws": "none",
-            "lifespan": "off",
-            "log_level": "error",
-            "access_log": False,
-        }
-        limits: dict[str, Any] = {
-            "limit_concurrency": MOST_CONNECTIONS,
-            "timeout_graceful_shutdown": GRACE_SECONDS,
-            "timeout_keep_alive": IDLE_SECONDS,
-        }
-        web = uvicorn.Server(uvicorn.Config(endpoint.app(), http=Connection, **quiet, **limits))
+        settings = uvicorn.Config(
+            endpoint.app(),
+            http=Connection,
+            ws="none",
+            lifespan="off",
+            log_level="error",
+            access_log=False,
+            limit_concurrency=MOST_CONNECTIONS,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            timeout_keep_alive=IDLE_SECONDS,
+        )
+        web = uvicorn.Server(settings)
         web.capture_signals = nullcontext  # type: ignore  # asyncio and main() handle signals
         work = asyncio.create_task(web.serve([place]))
         try:
@@ -342,127 +335,3 @@ async def serve(
             web.should_exit = True
             await work
             raise
-
-
-def offered(words: Sequence[str] = ()) -> dict[str, Offer]:
-    """Return all scaffolds by name, RSA first, or only the scaffold that SCAFFOLD=… in `words`
-    names. NAME=value in `words` and the card's constants apply to the scaffolds with this constant.
-    If they contradict a constant of another scaffold than the first, a note says that it is not
-    served. Raises UserError for other faults."""
-    names = (
-        [named(words)] if named(words) else sorted(of_scaffolds(), key=lambda name: name != "rsa")
-    )
-    scaffolds = {name: scaffold_named(name) for name in names}
-    known = {each for scaffold in scaffolds.values() for each in rules(scaffold.constants)}
-    if bad := next((word for word in words if word.partition("=")[0] in OF_RUNS), None):
-        raise UserError(
-            f"an endpoint has no constant {bad.partition('=')[0]!r}. docs/constants.md has all"
-        )
-    found: dict[str, Offer] = {}
-    for name, scaffold in scaffolds.items():
-        own_rules = rules(scaffold.constants)
-        of_card = environment.card().constants_of(scaffold.constants)
-        file = {
-            each: value for each, value in of_card.items() if each not in (*OF_RUNS, "SCAFFOLD")
-        }
-        given = [word for word in words if word.partition("=")[0] not in known - own_rules.keys()]
-        try:
-            defaults = constants.read(
-                scaffold.constants, {"SHOTS": 0, "SYSTEM": "", "PROMPT": "", **file}, given
-            )
-        except UserError as error:
-            if not found:
-                raise
-            for each, _, value in (word.partition("=") for word in given):
-                own_rules[each].read(each, value)
-            say(f"note: {name} is not served: {error}", sys.stderr)
-        else:
-            found[name] = Offer(name, scaffold, defaults)
-    return found
-
-
-def _check_one_model(config: Any) -> None:
-    """Raise UserError for VERIFIER=scorer, because an endpoint has no second model."""
-    if asks_scorer(config):
-        raise UserError("an endpoint has one model. Omit VERIFIER=scorer")
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Serve until stopped. The model server is the one that a run would use."""
-    parser = Parser(
-        prog="serve_rsa.sh",
-        description="Offer RSA and other scaffolds as models to any chat client.",
-    )
-    host = environment.hosting().BIND
-    parser.add_argument(
-        "--host", default=host, help="address to serve on (default: BIND or 127.0.0.1)"
-    )
-    parser.add_argument(
-        "--port",
-        type=int,
-        default=PORT,
-        help=f"port to serve on (default: {PORT}, 0: any free port)",
-    )
-    parser.add_argument("constants", nargs="*", metavar="NAME=value", help=ABOUT)
-    parser.add_argument(
-        "--allow-host",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="host name that clients may use (repeatable)",
-    )
-    with command():
-        args = parser.parse_intermixed_args(argv)
-        signals.catch()
-        offers = offered(args.constants)
-        first = next(iter(offers.values()))
-        if args.port == environment.hosting().PORT:
-            raise UserError(
-                f"port {args.port} belongs to the model server. Choose another --port, or set "
-                "another PORT"
-            )
-        folder = results_dir()
-        # Take the port first, because the engine may need minutes to start. Early clients wait.
-        with (
-            bind(args.host, args.port) as place,
-            serving(need_of(first.scaffold, first.defaults)) as server,
-        ):
-            for name, offer in offers.items():
-                check_context(server, offer.defaults)
-                _check_one_model(offer.defaults)
-                offers[name] = replace(offer, defaults=server.card.sampled(offer.defaults))
-            with session.open(
-                "serve_rsa", first.defaults, folder, server, is_private=True
-            ) as opened:
-                host, port = place.getsockname()[:2]
-                url = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
-                others = ", ".join(f"{name}/…" for name in offers if name != first.name)
-                also = f" Other models: {others}." if others else ""
-                say(
-                    f"{first.name}/{server.model} on {url}: {own(first.defaults)}.{also} Model "
-                    f"server: {server.model} ({server.kind} at {server.base_url}), because "
-                    f"{server.why}. Press Ctrl-C to stop."
-                )
-                if not is_local(url) and not clients_key(server):
-                    say(
-                        (
-                            "note: everyone who can reach this address can use the model. Set "
-                            "API_KEY=… to require a key"
-                        ),
-                        sys.stderr,
-                    )
-
-                async def until_stopped() -> None:
-                    async with stopping_judge():
-                        await serve(
-                            place, server, offers, opened.journal, (args.host, *args.allow_host)
-                        )
-
-                try:
-                    signals.run(until_stopped())
-                except (KeyboardInterrupt, asyncio.CancelledError):
-                    print("stopped", file=sys.stderr)
-
-
-if __name__ == "__main__":
-    main()

@@ -50,7 +50,9 @@ class Refusal(Exception):
         self, message: str, param: str | None = None, code: str | None = None, status: int = 400
     ) -> None:
         super().__init__(message)
-        self.param, self.code, self.status = param, code, status
+        self.param = param
+        self.code = code
+        self.status = status
 
     def to_json(self) -> dict[str, Any]:
         kind = "server_error" if self.status >= 500 else "invalid_request_error"

@@ -29,8 +29,8 @@ async def rejected(
 ) -> str:
     """Return why a proof is not accepted, or "" if it is. If the guard refuses its text, Lean does
     not read it."""
-    if why := guard.refused_proof(theorem.statement, tactics):
-        return f"refused: {why}"
+    if reason := guard.refused_proof(theorem.statement, tactics):
+        return f"refused: {reason}"
     return await judged(toolchain, theorem, tactics, seconds)
 
 
@@ -59,10 +59,9 @@ def _file(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str]) -> tup
 
 
 async def _run(toolchain: Toolchain, text: str, seconds: float) -> tuple[int, str]:
-    held = {"proof.lean": text}
-    async with toolchain.started(
-        "--json", "proof.lean", cpu=int(4 * seconds) + 1, holding=held
-    ) as (process, _):
+    files = {"proof.lean": text}
+    started = toolchain.started("--json", "proof.lean", cpu=int(4 * seconds) + 1, holding=files)
+    async with started as (process, _):
         out, _ = await process.communicate()
         return process.returncode or 0, out.decode(errors="replace")
 
@@ -76,15 +75,17 @@ def _judged(status: int, out: str, line: int) -> str:
             messages.append((message["pos"]["line"], message["severity"], message["data"]))
         except (ValueError, KeyError, TypeError):
             return f"Lean printed a line that is not a message ({one_line(text, 100)})"
-    if wrong := [data for _, severity, data in messages if severity == "error"]:
-        return one_line(wrong[0], LONGEST_ERROR) or "Lean reported an error without a text"
+    for _, severity, data in messages:
+        if severity == "error":
+            return one_line(data, LONGEST_ERROR) or "Lean reported an error without a text"
     if status:
         return f"Lean ended with status {status}"
     if any(SORRY.search(data) for _, _, data in messages):
         return "the proof uses sorry"
-    printed = [data for place, _, data in messages if place == line]
-    found = _AXIOMS.fullmatch(printed[0]) if len(printed) == 1 else None
-    if found is None:
+    printed = [data for message_line, _, data in messages if message_line == line]
+    axioms = _AXIOMS.fullmatch(printed[0]) if len(printed) == 1 else None
+    if axioms is None:
         return "Lean did not print the axioms of the proof"
-    other = sorted({*(found[1] or "").replace(",", " ").split()} - AXIOMS)
-    return f"the proof depends on the axiom {other[0]}" if other else ""
+    names = (axioms[1] or "").replace(",", " ").split()
+    unexpected = sorted(set(names) - AXIOMS)
+    return f"the proof depends on the axiom {unexpected[0]}" if unexpected else ""

@@ -75,22 +75,21 @@ class LeanConstants(Asking):
 
     @classmethod
     def words(cls) -> list[str]:
-        from labs.lean import served  # loads the engines
+        from labs.lean import burnqed  # loads the engines
 
-        return served.words_of(cls)
+        return burnqed.words_of(cls)
 
     @classmethod
     def settings(cls) -> dict[str, str]:
-        from labs.lean import served
+        from labs.lean import burnqed
 
-        return served.settings_of(cls)
+        return burnqed.settings_of(cls)
 
     @property
     def probes(self) -> tuple[str, ...]:
         """The tactics in PROBES without repeats."""
-        return tuple(
-            dict.fromkeys(filter(None, (probe.strip() for probe in _BETWEEN.split(self.PROBES))))
-        )
+        probes = [probe.strip() for probe in _BETWEEN.split(self.PROBES)]
+        return tuple(dict.fromkeys(filter(None, probes)))
 
     def check(self) -> None:
         if not self.TEMPERATURE and self.CANDIDATES > 1:
@@ -99,9 +98,10 @@ class LeanConstants(Asking):
                 f"{self.CANDIDATES} times. Set CANDIDATES=1, or a TEMPERATURE such as 0.7"
             )
         for probe in self.probes:
-            if why := guard.refused(probe):
+            if reason := guard.refused(probe):
                 raise UserError(
-                    f"the tactic {probe!r:.80} in PROBES or EXPLORE is refused ({why}). Remove it"
+                    f"the tactic {probe!r:.80} in PROBES or EXPLORE is refused ({reason}). Remove "
+                    "it"
                 )
         if len(self.probes) >= self.MAX_NODES:
             raise UserError(
@@ -145,6 +145,13 @@ class BaselineConstants(LeanConstants):
         """Return the constants of the run, with the values of a short trial if SMOKE=1."""
         return replace(self, **self.trial) if self.SMOKE else self
 
+    def trial_rows(self) -> list[tuple[str, str]]:
+        """Return a row of a run's opening with the constants that SMOKE=1 sets, if it does."""
+        if not self.SMOKE:
+            return []
+        values = " ".join(f"{name}={value}" for name, value in self.trial.items())
+        return [("trial", f"SMOKE=1 sets {values}")]
+
 
 class ControlledConstants(BaselineConstants):
     """The constants of a baseline, and of its control search without a model."""
@@ -165,14 +172,12 @@ class IterationConstants(BaselineConstants, EnergyConstants):
     closed = MappingProxyType({**LeanConstants.closed, **EnergyConstants.closed})
     trial: ClassVar[Mapping[str, Any]] = {
         **BaselineConstants.trial,
-        **{
-            "MAX_THEOREMS": 6,
-            "TRAIN_NODES": 4,
-            "EXPLORE": "none",
-            "HARVEST": 4,
-            "STEPS": 20,
-            "GO": 1,
-        },
+        "MAX_THEOREMS": 6,
+        "TRAIN_NODES": 4,
+        "EXPLORE": "none",
+        "HARVEST": 4,
+        "STEPS": 20,
+        "GO": 1,
     }
 
     RESET: int = constant(
@@ -287,6 +292,7 @@ class AblationConstants(BaselineConstants, EnergyConstants):
 def exploring(config: IterationConstants | AblationConstants, **changes: Any) -> LeanConstants:
     """Return search constants with EXPLORE added to PROBES and with `changes`. Raises UserError if
     they are invalid."""
-    own = {name: getattr(config, name) for name in rules(LeanConstants)}
+    values = {name: getattr(config, name) for name in rules(LeanConstants)}
     more = {"none": "", "lemmas": LEMMAS}.get(config.EXPLORE, config.EXPLORE)
-    return LeanConstants(**own | {"PROBES": f"{config.PROBES};{more}"} | changes)
+    values["PROBES"] = f"{config.PROBES};{more}"
+    return LeanConstants(**values | changes)

@@ -11,9 +11,10 @@ its standard deviation. Divided by the longest path's length instead, it was not
 import hashlib
 import json
 import time
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,12 +23,12 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from core.base import signals
-from core.base.errors import Parser, command
+from core.base.errors import command
 from core.base.files import sha256, whole
 from core.base.seeds import derive, rng
 from labs.lean import trees
 from labs.lean.constants import EnergyConstants, LeanConstants
-from labs.lean.energy import LAYERS, MEAN, RECORD, SCALE, WEIGHTS, Energy, stored_in
+from labs.lean.energy import LAYERS, MEAN, RECORD, SCALE, WEIGHTS, Energy, Stored, stored_in
 from labs.lean.trees import PADDING, Draws, Tree
 from labs.training.embeddings import Vectors
 from labs.training.network import AdamW
@@ -72,10 +73,10 @@ def fit(
     UserError if a loss is not finite."""
     torch.set_num_threads(THREADS)
     draws = Draws(learned)
-    seen = np.array(
-        sorted({number for tree in learned for number in (*tree.on_path, *tree.off_path)})
-    )
-    mean, scale = _standard(vectors[seen])
+    seen: set[int] = set()
+    for tree in learned:
+        seen.update(tree.on_path, tree.off_path)
+    mean, scale = _standard(vectors[np.array(sorted(seen))])
     states = torch.from_numpy((vectors - mean) / scale)
     torch.manual_seed(derive("energy", seed))
     head = Head(vectors.shape[1])
@@ -84,21 +85,21 @@ def fit(
     # the logarithm of the loss's temperature, which begins with 1
     temperature = torch.zeros((), requires_grad=True)
     parameters = [*head.parameters(), temperature]
-    decayed, others = (
-        [p for p in parameters if (p.ndim == 2) is is_weight] for is_weight in (True, False)
-    )
-    optimizers = AdamW(decayed, decay=WEIGHT_DECAY), AdamW(others)
-    schedule, progress = Schedule.of_finetuning(steps, RATE), Progress(steps)
+    matrices = [parameter for parameter in parameters if parameter.ndim == 2]
+    others = [parameter for parameter in parameters if parameter.ndim != 2]
+    optimizers = AdamW(matrices, decay=WEIGHT_DECAY), AdamW(others)
+    schedule = Schedule.of_finetuning(steps, RATE)
+    progress = Progress(steps)
     head.train()
     for step in range(1, steps + 1):
-        torch.manual_seed(step_seed := derive("energy", seed, step - 1))
+        step_seed = derive("energy", seed, step - 1)
+        torch.manual_seed(step_seed)
         numbers, remaining = map(torch.from_numpy, draws.batch(BATCH, rng("energy", step_seed)))
         energies = head(states[numbers])  # (examples, 8)
         scores = (-energies / temperature.exp()).masked_fill(numbers == PADDING, -torch.inf)
         contrast = F.cross_entropy(scores, torch.zeros(len(scores), dtype=torch.long))
-        loss = contrast + DEPTH_WEIGHT * F.mse_loss(
-            energies[:, 0], (remaining / draws.spread).float()
-        )
+        depth_error = F.mse_loss(energies[:, 0], (remaining / draws.spread).float())
+        loss = contrast + DEPTH_WEIGHT * depth_error
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, CLIP)
         for optimizer in optimizers:
@@ -113,16 +114,16 @@ def fit(
 def _standard(vectors: Vectors) -> tuple[Vectors, Vectors]:
     """Return each dimension's mean and standard deviation, which is at least 1% of the median
     standard deviation."""
-    mean, scale = vectors.mean(axis=0, dtype=np.float64), vectors.std(axis=0, dtype=np.float64)
+    mean = vectors.mean(axis=0, dtype=np.float64)
+    scale = vectors.std(axis=0, dtype=np.float64)
     usual = float(np.median(scale)) or 1.0
     return mean.astype(np.float32), np.maximum(scale, 0.01 * usual).astype(np.float32)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Train an energy by the options of the command line. Raises SystemExit with status 2 after a
-    UserError."""
+    """Train an energy by the options of the command line, in the process that iterate.py starts."""
     signals.catch()
-    parser = Parser(prog="energy.py", description="Train the energy of proof search.")
+    parser = ArgumentParser(prog="energy_training", description="Train the energy of proof search.")
     parser.add_argument(
         "--trajectories",
         type=Path,
@@ -154,55 +155,65 @@ def train(options: Namespace) -> None:
     began = time.monotonic()
     with whole(options.out, "the energy", 2**22) as folder:
         stored = stored_in(options.embeddings)
-        forest, vectors = (
-            trees.forest(options.trajectories, stored, options.probe_logprob),
-            stored.vectors,
-        )
-        held_out, learned = (
-            [tree for tree in forest if tree.is_held_out is held] for held in (True, False)
-        )
+        forest = trees.forest(options.trajectories, stored, options.probe_logprob)
+        learned = [tree for tree in forest if not tree.is_held_out]
         folder.mkdir()
         begin = load_file(options.begin / WEIGHTS) if options.begin else None
-        tensors, temperature, losses = fit(learned, vectors, options.steps, options.seed, begin)
-        energies = np.array(
-            Energy({name: tensor.numpy() for name, tensor in tensors.items()})(vectors)
+        tensors, temperature, losses = fit(
+            learned, stored.vectors, options.steps, options.seed, begin
         )
-        aucs = {
-            name: trees.auc(held_out, energies, own)
-            for name, own in (("held_out", False), ("held_out_own", True))
-        }
-        aucs["trained"] = trees.auc(learned, energies)
         (folder / WEIGHTS).write_bytes(save(tensors))
-        contents = {
-            "trees": repr(forest).encode(),
-            "vectors": vectors.tobytes() + stored.model.encode(),
-        }
-        record = {
+        record: dict[str, Any] = {
             "model": stored.model,
-            "width": int(vectors.shape[1]),
+            "width": int(stored.vectors.shape[1]),
             "layers": list(LAYERS),
             "temperature": round(temperature, 6),
             "steps": options.steps,
             "seed": options.seed,
-            **({"begin": sha256(options.begin / WEIGHTS)} if options.begin else {}),
-            "loss": [
-                round(float(part.mean()), 4)
-                for part in np.array_split(losses, min(100, options.steps))
-            ],
-            "auc": {name: auc.to_json() for name, auc in aucs.items()},
-            "theorems": len(forest),
-            "theorems_held_out": len(held_out),
-            "states": len(vectors),
-            "states_on_path": sum(len(tree.on_path) for tree in forest),
-            "states_cut": int(stored.cut.sum()),
-            "sha256": {
-                name: hashlib.sha256(content).hexdigest() for name, content in contents.items()
-            },
+        }
+        if options.begin:
+            record["begin"] = sha256(options.begin / WEIGHTS)
+        parts = np.array_split(losses, min(100, options.steps))
+        record["loss"] = [round(float(part.mean()), 4) for part in parts]
+        record["auc"] = _aucs(forest, stored, tensors)
+        record |= _facts(forest, stored)
+        record |= {
             "seconds": round(time.monotonic() - began, 1),
             "device": f"cpu, {THREADS} thread",
             "versions": {"torch": torch.__version__, "numpy": np.__version__},
         }
         (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def _aucs(
+    forest: Sequence[Tree], stored: Stored, tensors: Mapping[str, Tensor]
+) -> dict[str, dict[str, Any]]:
+    """Return the AUC of a trained energy on held-out trees and on the trees it learned."""
+    energy = Energy({name: tensor.numpy() for name, tensor in tensors.items()})
+    energies = np.array(energy(stored.vectors))
+    held_out = [tree for tree in forest if tree.is_held_out]
+    learned = [tree for tree in forest if not tree.is_held_out]
+    return {
+        "held_out": trees.auc(held_out, energies).to_json(),
+        "held_out_own": trees.auc(held_out, energies, own=True).to_json(),
+        "trained": trees.auc(learned, energies).to_json(),
+    }
+
+
+def _facts(forest: Sequence[Tree], stored: Stored) -> dict[str, Any]:
+    """Return the sizes and hashes of the training data, for the record."""
+    vectors = stored.vectors.tobytes() + stored.model.encode()
+    return {
+        "theorems": len(forest),
+        "theorems_held_out": len([tree for tree in forest if tree.is_held_out]),
+        "states": len(stored.vectors),
+        "states_on_path": sum(len(tree.on_path) for tree in forest),
+        "states_cut": int(stored.cut.sum()),
+        "sha256": {
+            "trees": hashlib.sha256(repr(forest).encode()).hexdigest(),
+            "vectors": hashlib.sha256(vectors).hexdigest(),
+        },
+    }
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ for plan.sh."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -21,7 +22,7 @@ from harness.report.tables import shift
 from harness.session import session
 from harness.session.checks import check_context
 from harness.session.session import Session
-from labs.lean import constants, control, outcome, served, toolchain
+from labs.lean import burnqed, constants, control, outcome, served, toolchain
 from labs.lean.constants import (
     AblationConstants,
     BaselineConstants,
@@ -30,10 +31,11 @@ from labs.lean.constants import (
     exploring,
 )
 from labs.lean.energy import ALONE, WEIGHTS, Guidance, guided, text_of
-from labs.lean.iterate import Iterations, check_apart, folder_of, numbers, policy_in
+from labs.lean.iterate import Iterations
+from labs.lean.iteration_files import check_apart, folder_of, numbers, policy_in
 from labs.lean.outcome import TABLE, Outcome, Record, keep
-from labs.lean.report import overview
 from labs.lean.searching import Searching
+from labs.lean.tables import overview
 from labs.lean.theorem import State, Theorem
 from labs.lean.theorems import TEST, TRAIN, count_of, elaborating, given, is_minif2f
 from labs.lean.toolchain import Toolchain
@@ -68,7 +70,7 @@ def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]
                 ("theorems", f"{where}, n={len(chosen)}"),
                 ("engine", server.choice),
             ]
-            rows += [("Lean", lean.name), *served.rows(config)]
+            rows += [("Lean", lean.name), *burnqed.rows(config), *config.trial_rows()]
             with session.open(name, config, results, server, opening=rows) as opened:
                 searching = Searching(opened, lean, out / "trajectories")
                 record = Record.begun(
@@ -121,7 +123,8 @@ def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) 
             ("training", f"{its}, n={len(learned)}"),
             ("evaluation", f"{where}, n={len(held_out)}"),
             ("Lean", lean.name),
-            *served.rows(config),
+            *burnqed.rows(config),
+            *config.trial_rows(),
         ]
         with session.open(name, config, results, opening=rows) as opened:
             Iterations(opened, start, learned, held_out, (its, where), lean, out).run()
@@ -147,7 +150,7 @@ def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) ->
         chosen = elaborating(chosen, where, lean, config)
         text = f"of iteration {config.ITERATION} ({policy.digest[:12]}), with its energy model"
         rows = [("policy", text), ("theorems", f"{where}, n={len(chosen)}"), ("Lean", lean.name)]
-        rows += served.rows(config)
+        rows += burnqed.rows(config) + config.trial_rows()
         known_by = {**config.closed, **vars(config)}
         run = content_key(
             [policy.digest, sha256(own / "energy" / WEIGHTS), known_by, *map(vars, chosen)]
@@ -173,10 +176,11 @@ def iteration_of(folder: Path) -> Weights:
     policy = served.trained(policy_in(folder))
     if not policy.path.exists() or not (folder / "energy").is_dir():
         number = folder.name.removeprefix("iteration_")
+        smoke = " SMOKE=1" if folder.parent.name == "smoke" else ""
         raise UserError(
             f"{folder} contains no policy with an energy model. Train both first: bash "
             f"scripts/run.sh 24_lean_iteration ITERATION={number} MAX_ITERATION={number} "
-            f"ENERGY=1{' SMOKE=1' * (folder.parent.name == 'smoke')}"
+            f"ENERGY=1{smoke}"
         )
     return policy
 
@@ -215,53 +219,53 @@ def compared(found: Found, budgets: Sequence[int]) -> dict[str, Any]:
     Holm's correction for all gains."""
     orders: dict[str, Any] = {}
     for order, runs in found.items():
-        solved = {
-            n: [fmean(x) for x in zip(*(outcome.solved(of, n) for of in runs), strict=True)]
-            for n in budgets
-        }
-        whole = outcome.figures([each for of in runs for each in of], budgets)
+        solved = {nodes: _mean_over_seeds(runs, nodes) for nodes in budgets}
+        by_seed = [outcome.solved(outcomes, budgets[-1]) for outcomes in runs]
+        whole = outcome.figures(list(chain.from_iterable(runs)), budgets)
         orders[order] = {
-            "solved": {str(nodes): mean_by_problem(of).to_json() for nodes, of in solved.items()},
-            "by_seed": [mean_by_problem(outcome.solved(of, budgets[-1])).value for of in runs],
-            **{name: whole[name] for name in ("nodes_to_proof", "seconds", "reasons")},
+            "solved": {
+                str(nodes): mean_by_problem(shares).to_json() for nodes, shares in solved.items()
+            },
+            "by_seed": [mean_by_problem(shares).value for shares in by_seed],
+            "nodes_to_proof": whole["nodes_to_proof"],
+            "seconds": whole["seconds"],
+            "reasons": whole["reasons"],
         }
         if order == LOGPROB:
             first = solved[budgets[-1]]
         else:
             orders[order]["gain"] = vars(paired(first, solved[budgets[-1]]))
-    gains = [of["gain"] for order, of in orders.items() if order != LOGPROB]
+    gains = [orders[order]["gain"] for order in orders if order != LOGPROB]
     for gain, p in zip(gains, holm([gain["p"] for gain in gains]), strict=True):
         gain["p_holm"] = p
     return orders
 
 
+def _mean_over_seeds(runs: Sequence[Sequence[Outcome]], nodes: int) -> list[float]:
+    """Return for each theorem the share of seeds that solve it within `nodes`."""
+    by_seed = [outcome.solved(outcomes, nodes) for outcomes in runs]
+    return [fmean(solved) for solved in zip(*by_seed, strict=True)]
+
+
 def table(orders: dict[str, Any], budgets: Sequence[int], width: int = 0) -> str:
     """Format the result of `compared` as a table of at most `width` characters (0: no limit)."""
-    gains = [of.get("gain") for of in orders.values()]
-    shifts = [
-        shift(gain["difference"], gain["low"], gain["high"]) if gain else "" for gain in gains
-    ]
-    rates = [
-        Column(
-            f"{nodes} nodes, %",
-            [outcome.rate(of, nodes) for of in orders.values()],
-            rank=len(budgets) - place,
-        )
-        for place, nodes in enumerate(budgets, 1)
-    ]
-    rows = [
-        Column("order", list(orders)),
-        *rates,
-        Column("gain over log probability", shifts),
-        Column(
-            "won, lost", [f"{gain['wins']}, {gain['losses']}" if gain else "" for gain in gains]
-        ),
-        Column("p, Holm", [f"{gain['p_holm']:.2g}" if gain else "" for gain in gains]),
-    ]
-    ended = outcome.counts(orders[LOGPROB]["reasons"])
+    rows = [Column("order", list(orders))]
+    for number, nodes in enumerate(budgets, 1):
+        rates = [outcome.rate(figures, nodes) for figures in orders.values()]
+        rows.append(Column(f"{nodes} nodes, %", rates, rank=len(budgets) - number))
+    shifts, counts, ps = [], [], []
+    for figures in orders.values():
+        gain = figures.get("gain")  # LOGPROB lacks it
+        shifts.append(shift(gain["difference"], gain["low"], gain["high"]) if gain else "")
+        counts.append(f"{gain['wins']}, {gain['losses']}" if gain else "")
+        ps.append(f"{gain['p_holm']:.2g}" if gain else "")
+    rows.append(Column("gain over log probability", shifts))
+    rows.append(Column("won, lost", counts))
+    rows.append(Column("p, Holm", ps))
+    reasons = outcome.counts(orders[LOGPROB]["reasons"])
     return (
-        f"{Table('', rows).body(width)}\n\nsearches by log probability without a proof, by reason: "
-        f"{ended}"
+        f"{Table('', rows).body(width)}\n\nsearches by log probability without a proof, by "
+        f"reason: {reasons}"
     )
 
 

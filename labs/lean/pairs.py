@@ -75,36 +75,41 @@ def renamed(pair: Pair, rng: random.Random) -> Pair:
     POOLS."""
     names: dict[str, str] = {}
     taken = set(_NAME.findall(pair.state)) | set(_NAME.findall(pair.tactic))
-    variables = {name for found in _VARIABLES.finditer(pair.state) for name in found[1].split()}
-    for found in _VARIABLES.finditer(pair.state):
-        pool = POOLS.get(found[2], "")
-        for name in found[1].split():
-            if name in pool and name not in names:
-                bound = {each for each in taken if each in pool and each not in variables}
-                names[name] = rng.choice(
-                    [each for each in pool if each not in bound and each not in names.values()]
-                )
-    by_name = lambda found: names.get(found[0], found[0])  # noqa: E731
-    return Pair(pair.theorem, _NAME.sub(by_name, pair.state), _NAME.sub(by_name, pair.tactic))
+    variables: list[tuple[str, str]] = []  # name and type
+    for line in _VARIABLES.finditer(pair.state):
+        variables += [(name, line[2]) for name in line[1].split()]
+    bound = taken - {name for name, _ in variables}
+    for name, type_ in variables:
+        pool = POOLS.get(type_, "")
+        if name in pool and name not in names:
+            unavailable = bound.union(names.values())
+            names[name] = rng.choice([letter for letter in pool if letter not in unavailable])
+
+    def new_name(match: re.Match[str]) -> str:
+        return names.get(match[0], match[0])
+
+    return Pair(pair.theorem, _NAME.sub(new_name, pair.state), _NAME.sub(new_name, pair.tactic))
 
 
 def shifted(pair: Pair, rng: random.Random) -> Pair:
     """Insert 0 to MOST_IRRELEVANT hypotheses before a pair's own hypotheses, whose numbers
     increase. The tactic should stay valid. A state without variables of type Prop, or with several
     goals, is unchanged."""
-    found = re.search(r"^([A-Za-z](?: [A-Za-z])*) : Prop\n", pair.state, re.MULTILINE)
-    more = rng.choice((0, 0, *range(1, MOST_IRRELEVANT + 1)))
-    if found is None or not more or "\n\n" in pair.state:
+    propositions = re.search(r"^([A-Za-z](?: [A-Za-z])*) : Prop\n", pair.state, re.MULTILINE)
+    count = rng.choice((0, 0, *range(1, MOST_IRRELEVANT + 1)))
+    if propositions is None or not count or "\n\n" in pair.state:
         return pair
 
     def moved(text: str) -> str:
-        return re.sub(r"\bh(\d+)\b", lambda name: f"h{int(name[1]) + more}", text)
+        return re.sub(r"\bh(\d+)\b", lambda name: f"h{int(name[1]) + count}", text)
 
-    begin, end = moved(pair.state[: found.end()]), moved(pair.state[found.end() :])
-    for number in range(1, more + 1):
-        x, y = rng.choices(found[1].split(), k=2)
-        begin += f"h{number} : {rng.choice(IRRELEVANT).format(x=x, y=y)}\n"
-    return Pair(pair.theorem, begin + end, moved(pair.tactic))
+    inserted = []
+    for number in range(1, count + 1):
+        x, y = rng.choices(propositions[1].split(), k=2)
+        inserted.append(f"h{number} : {rng.choice(IRRELEVANT).format(x=x, y=y)}\n")
+    before = moved(pair.state[: propositions.end()])
+    after = moved(pair.state[propositions.end() :])
+    return Pair(pair.theorem, "".join([before, *inserted, after]), moved(pair.tactic))
 
 
 def drawn(given: Sequence[Pair], seed: int) -> Iterator[Pair]:

@@ -61,9 +61,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the command. Raises SystemExit with status 2 after a UserError."""
     parser = Parser(
         prog="prepare_lean.sh",
-        description="Extract pairs of a state and a tactic, and theorems with their statements, from LeanDojo's traced "
-        'Mathlib. The default source is the archive "LeanDojo Benchmark 4" (68 MB), which is '
-        "downloaded and checked.",
+        description="Extract pairs of a state and a tactic, and theorems with their statements, "
+        "from LeanDojo's traced Mathlib. The default source is the archive "
+        '"LeanDojo Benchmark 4" (68 MB), which is downloaded and checked.',
     )
     parser.add_argument(
         "--from",

@@ -19,14 +19,23 @@ from typing import Any, TypeVar
 
 from labs.lean import guard
 from labs.lean.constants import LeanConstants
+from labs.lean.priorities import priorities
 from labs.lean.theorem import State, Step
 
 # Reasons why a search ends without a proof.
-BUDGET, TIME, EMPTY, START, ERROR = "budget", "time", "frontier empty", "start", "error"
+BUDGET = "budget"
+TIME = "time"
+EMPTY = "frontier empty"
+START = "start"
+ERROR = "error"
 # Names of counted failures. A tactic that the guard refuses adds no node, and counts as "refused: "
 # with the reason.
-REFUSED, REPEATED, LEAN, UNACCEPTED = "refused", "repeated state", "Lean's error", "not accepted"
-UNFINISHED, UNPROPOSED = "unfinished", "no proposal"
+REFUSED = "refused"
+REPEATED = "repeated state"
+LEAN = "Lean's error"
+UNACCEPTED = "not accepted"
+UNFINISHED = "unfinished"
+UNPROPOSED = "no proposal"
 TOO_LONG = "state too long"  # it exceeds the model's context or session.LONGEST_STATE
 PASSING = ("timed out", "died")  # errors that may not occur again if the tactic is repeated
 AS_THEY_ARE = (*PASSING, TOO_LONG)  # errors that are counted under their own names
@@ -86,9 +95,17 @@ class Node:
 
     def then(self, number: int, tactic: str, logprob: float, step: Step) -> "Node":
         """Return the node with this `number` for a tactic that was applied in this node's state."""
-        state, goals = (step.state.pp, step.state.goals) if step.state else (None, 0)
-        total, depth = self.total + logprob, self.depth + 1
-        return Node(number, self.number, tactic, logprob, total, depth, state, goals, step.error)
+        return Node(
+            number,
+            parent=self.number,
+            tactic=tactic,
+            logprob=logprob,
+            total=self.total + logprob,
+            depth=self.depth + 1,
+            state=step.state.pp if step.state else None,
+            goals=step.state.goals if step.state else 0,
+            error=step.error,
+        )
 
 
 @dataclass
@@ -122,32 +139,11 @@ class Found:
         return [self.nodes[number].tactic for number in self.path[1:]]
 
 
-def scaled(column: Sequence[float]) -> list[float]:
-    """Scale numbers to mean 0 and standard deviation 1, or to zeros if all are equal up to
-    rounding."""
-    largest = max(map(abs, column)) or 1.0
-    parts = [value / largest for value in column]  # so that squares do not overflow
-    mean = math.fsum(parts) / len(parts)
-    deviation = math.sqrt(math.fsum((part - mean) ** 2 for part in parts) / len(parts))
-    return [(part - mean) / deviation if deviation > 1e-12 else 0.0 for part in parts]
-
-
-def priorities(
-    logprobs: Sequence[float], energies: Sequence[float | None], alpha: float
-) -> list[float]:
-    """Return the priority of each state. The highest is expanded first. If any energy is missing,
-    all are ignored."""
-    known = [energy for energy in energies if energy is not None]
-    if len(known) < len(logprobs):
-        return scaled(logprobs)
-    both = zip(scaled(logprobs), scaled(known), strict=True)
-    return [alpha * logprob + (1 - alpha) * -energy for logprob, energy in both]
-
-
 def plain(text: str) -> str:
     """Remove insignificant spaces and empty lines from a state's text. States are equal if their
     results are."""
-    return "\n".join(filter(None, (" ".join(line.split()) for line in text.splitlines())))
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    return "\n".join(filter(None, lines))
 
 
 def merged(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -179,10 +175,12 @@ class _Search:
     def __init__(
         self, theorem: str, world: World, config: LeanConstants, clock: Callable[[], float]
     ) -> None:
-        self.world, self.config, self._clock, self._began = world, config, clock, clock()
-        self.found = Found(
-            theorem, seconds=dict.fromkeys(("policy", "lean", "energy", "accept"), 0.0)
-        )
+        self.world = world
+        self.config = config
+        self._clock = clock
+        self._began = clock()
+        seconds = dict.fromkeys(("policy", "lean", "energy", "accept"), 0.0)
+        self.found = Found(theorem, seconds=seconds)
         self._nodes = self.found.nodes
         self._states: dict[int, State] = {}  # by the number of the node
         self._holder: dict[str, int] = {}  # a state's text, and the node that represents the state
@@ -193,7 +191,8 @@ class _Search:
 
     async def run(self) -> Found:
         try:
-            self.found.path = self._path((await self._proof()).number)
+            last = await self._proof()
+            self.found.path = self._path(last.number)
         except _Over as over:
             self.found.reason, self.found.why = over.args
         self.found.applied = max(0, len(self._nodes) - 1)
@@ -224,58 +223,74 @@ class _Search:
         new = [number for number in self._frontier if self._nodes[number].energy is None]
         if not new or not self.world.energy:
             return
-        (energies,) = await self._all(
-            "energy", [self.world.energy([self._states[number] for number in new])]
-        )
+        states = [self._states[number] for number in new]
+        (energies,) = await self._all("energy", [self.world.energy(states)])
         for number, energy in zip(new, energies, strict=True):
             self._nodes[number].energy = energy
 
     def _best(self, left: int) -> list[int]:
         """Take up to BATCH best states, as many as the nodes `left` allow. Raises _Over if no state
         or node is left."""
+        if not self._frontier and self._missed:
+            raise _Over(ERROR, self._missed)
         if not self._frontier:
-            raise _Over(
-                ERROR if self._missed else EMPTY,
-                self._missed or f"after {len(self._nodes) - 1} nodes",
-            )
+            raise _Over(EMPTY, f"after {len(self._nodes) - 1} nodes")
         if not left:
             raise _Over(BUDGET, f"{self.config.MAX_NODES} nodes")
         nodes = [self._nodes[number] for number in self._frontier]
-        logprobs = [
-            node.total / max(1, node.depth) if self.config.LENGTH_NORMALISED else node.total
-            for node in nodes
-        ]
+        logprobs = [self._logprob(node) for node in nodes]
         worth = priorities(logprobs, [node.energy for node in nodes], self.config.ALPHA)
-        best = [
-            number
-            for _, number in sorted(
-                (-each, node.number) for each, node in zip(worth, nodes, strict=True)
-            )
-        ]
-        enough = min(
-            self.config.BATCH, math.ceil(left / (self.config.CANDIDATES + len(self.config.probes)))
+        # the highest priority first, then the older state
+        ranks = sorted(
+            (-priority, node.number) for priority, node in zip(worth, nodes, strict=True)
         )
+        best = [number for _, number in ranks]
+        tactics = self.config.CANDIDATES + len(self.config.probes)  # of a state
+        enough = min(self.config.BATCH, math.ceil(left / tactics))
         self._frontier = sorted(best[enough:])
         return best[:enough]
+
+    def _logprob(self, node: Node) -> float:
+        """Return the log probability by which a state is ordered."""
+        depth = max(1, node.depth)
+        return node.total / depth if self.config.LENGTH_NORMALISED else node.total
 
     async def _propose(self, chosen: Sequence[int]) -> list[tuple[int, str, float]]:
         """Return the probes and the model's tactics as rows: a chosen state's number, a tactic, its
         log probability."""
-        answers = await self._all(
-            "policy", [self.world.propose(self._states[number]) for number in chosen]
-        )
+        proposing = [self.world.propose(self._states[number]) for number in chosen]
+        answers = await self._all("policy", proposing)
         probes = [(probe, self.config.PROBE_LOGPROB) for probe in self.config.probes]
         for number, answer in zip(chosen, answers, strict=True):
             if isinstance(answer, Failed):
-                self._failures[TOO_LONG if answer.is_too_long else UNPROPOSED] += 1
-                self._missed = self._missed if answer.is_too_long else f"policy: {answer.why}"
+                self._note(answer)
                 answer = ()
-            given = [(tactic, min(0.0, logprob)) for tactic, logprob in answer]
-            self.found.unique.append(len(merged(given)))
-            reasons = [(each, guard.refused(each[0])) for each in merged([*probes, *given])]
-            self._failures.update(f"{REFUSED}: {why}" for _, why in reasons if why)
-            self.found.proposed[number] = [each for each, why in reasons if not why]
-        return [(number, *each) for number in chosen for each in self.found.proposed[number]]
+            proposed = [(tactic, min(0.0, logprob)) for tactic, logprob in answer]
+            self.found.unique.append(len(merged(proposed)))
+            self.found.proposed[number] = self._allowed(merged([*probes, *proposed]))
+        due = []
+        for number in chosen:
+            due += [(number, tactic, logprob) for tactic, logprob in self.found.proposed[number]]
+        return due
+
+    def _note(self, failed: Failed) -> None:
+        """Count a state for which the model proposes nothing."""
+        if failed.is_too_long:
+            self._failures[TOO_LONG] += 1
+        else:
+            self._failures[UNPROPOSED] += 1
+            self._missed = f"policy: {failed.why}"
+
+    def _allowed(self, candidates: Iterable[Candidate]) -> list[Candidate]:
+        """Return the tactics that the guard allows, and count the others."""
+        allowed = []
+        for tactic, logprob in candidates:
+            reason = guard.refused(tactic)
+            if reason:
+                self._failures[f"{REFUSED}: {reason}"] += 1
+            else:
+                allowed.append((tactic, logprob))
+        return allowed
 
     async def _apply(self, due: Sequence[tuple[int, str, float]]) -> Node | None:
         """Apply tactics in parallel, and add their nodes in order. Return the last node of the
@@ -296,58 +311,71 @@ class _Search:
                 self._add(node)
                 if node.error:
                     self._failures[node.error if node.error in AS_THEY_ARE else LEAN] += 1
-                elif not node.goals:
-                    with self._timed("accept"):
-                        why = await self.world.rejected(self._tactics(node.number))
-                    if not why:
-                        return node
-                    self._failures[UNACCEPTED] += 1
-                    node.error = f"{UNACCEPTED}: {why}"
+                elif not node.goals and await self._is_accepted(node):
+                    return node
         finally:
             await ended(tasks)
         return None
 
+    async def _is_accepted(self, node: Node) -> bool:
+        """Return whether the proof that ends in `node` is accepted. If not, note why in the
+        node."""
+        with self._timed("accept"):
+            reason = await self.world.rejected(self._tactics(node.number))
+        if reason:
+            self._failures[UNACCEPTED] += 1
+            node.error = f"{UNACCEPTED}: {reason}"
+        return not reason
+
     def _add(self, node: Node) -> None:
         """Add a node. Put its state into the frontier if the state is new, or if this node replaces
-        an earlier node. The replaced node has the same state, was not expanded, and is less likely
-        or too deep. An expanded node stays, since the tree below it depends on its path."""
+        an earlier node."""
         node.seconds = self._clock() - self._began
         if node.state is not None and node.goals:
             self._states[node.number] = State(node.state, node.goals)
-            may_expand = node.depth < self.config.MAX_DEPTH
             before = self._holder.setdefault(plain(node.state), node.number)
             if before != node.number:
                 self._failures[REPEATED] += 1
-                other = self._nodes[before]
-                is_better = node.total > other.total or other.depth >= self.config.MAX_DEPTH
-                if before not in self.found.proposed and may_expand and is_better:
-                    self._holder[plain(node.state)] = node.number
-                    other.same_as, node.energy = node.number, other.energy
-                    self._frontier = [number for number in self._frontier if number != before]
-                else:
-                    node.same_as = before
-            if node.same_as is None and may_expand:
+                self._replace_or_repeat(self._nodes[before], node)
+            if node.same_as is None and node.depth < self.config.MAX_DEPTH:
                 self._frontier.append(node.number)
         self._nodes.append(node)
 
+    def _replace_or_repeat(self, before: Node, node: Node) -> None:
+        """Choose the node that represents the common state of two nodes. The new node replaces an
+        earlier node that was not expanded, if that node is less likely or too deep. An expanded
+        node stays, since the tree below it depends on its path."""
+        may_expand = node.depth < self.config.MAX_DEPTH
+        is_better = node.total > before.total or before.depth >= self.config.MAX_DEPTH
+        if before.number in self.found.proposed or not may_expand or not is_better:
+            node.same_as = before.number
+            return
+        self._holder[plain(node.state or "")] = node.number
+        before.same_as = node.number
+        node.energy = before.energy
+        self._frontier = [number for number in self._frontier if number != before.number]
+
     def _path(self, number: int) -> list[int]:
         path = [number]
-        while (parent := self._nodes[path[-1]].parent) is not None:
+        parent = self._nodes[number].parent
+        while parent is not None:
             path.append(parent)
+            parent = self._nodes[parent].parent
         return path[::-1]
 
     def _tactics(self, number: int) -> list[str]:
-        return [self._nodes[each].tactic for each in self._path(number)[1:]]
+        return [self._nodes[step].tactic for step in self._path(number)[1:]]
 
-    async def _all(self, what: str, asked: Sequence[Awaitable[T]]) -> list[T]:
-        """Await all of `asked`, and return their results. Raises _Over if the time limit is
-        reached."""
-        tasks = [asyncio.ensure_future(each) for each in asked]
+    async def _all(self, part: str, calls: Sequence[Awaitable[T]]) -> list[T]:
+        """Await all `calls`, whose time counts as `part`, and return their results. Raises _Over if
+        the time limit is reached."""
+        tasks = [asyncio.ensure_future(call) for call in calls]
         try:
-            with self._timed(what):
+            with self._timed(part):
                 await asyncio.wait(tasks, timeout=self._left, return_when=asyncio.FIRST_EXCEPTION)
-            if broken := next((task for task in tasks if task.done() and task.exception()), None):
-                broken.result()
+            for task in tasks:
+                if task.done() and task.exception():
+                    task.result()  # raises the exception
             if not self._left or not all(task.done() for task in tasks):
                 raise self._too_late
             return [task.result() for task in tasks]
@@ -359,10 +387,10 @@ class _Search:
         return max(0.0, self._began + self.config.SECONDS - self._clock())
 
     @contextmanager
-    def _timed(self, what: str) -> Iterator[None]:
+    def _timed(self, part: str) -> Iterator[None]:
         since = self._clock()
         yield
-        self.found.seconds[what] += self._clock() - since
+        self.found.seconds[part] += self._clock() - since
 
 
 async def ended(tasks: Iterable["asyncio.Task[Any]"]) -> None:

@@ -28,7 +28,8 @@ def key(named: str) -> dict[str, str | None]:
     file is missing."""
     if named == "none":
         return {}
-    if not (path := Path(named).expanduser()).is_file():
+    path = Path(named).expanduser()
+    if not path.is_file():
         raise UserError(f"TRACED={named} does not exist. Set TRACED to a file pairs.jsonl, or none")
     return {"TRACED": sha256(path)}
 
@@ -36,16 +37,16 @@ def key(named: str) -> dict[str, str | None]:
 def given(named: str, theorems: Sequence[Theorem]) -> Proofs:
     """Return the traced proofs of `theorems` in the file `named`. Raises UserError if there are
     none."""
-    found: dict[str, list[str]] = {theorem.name: [] for theorem in theorems}
+    proofs: dict[str, list[str]] = {theorem.name: [] for theorem in theorems}
     for pair in pairs.read(Path(named).expanduser()):
-        if pair.theorem in found:
-            found[pair.theorem].append(pair.tactic)
-    if not any(found.values()):
+        if pair.theorem in proofs:
+            proofs[pair.theorem].append(pair.tactic)
+    if not any(proofs.values()):
         raise UserError(
             f"TRACED={named} has no proof of a training theorem. Set TRAIN_THEOREMS to theorems in "
             "its file"
         )
-    return {name: tactics for name, tactics in found.items() if tactics}
+    return {name: tactics for name, tactics in proofs.items() if tactics}
 
 
 @dataclass
@@ -57,27 +58,34 @@ class Walking(Searching):
     async def _found(self, theorem: Theorem, world: World, config: LeanConstants) -> Found:
         """Return a proof's states and the states that the policy's tactics reach from them. If Lean
         rejects the proof, return no states."""
-        tactics, clock = list(self.proofs[theorem.name]), time.monotonic()
-        steps = await asyncio.gather(
-            *(world.run(tactics[:count]) for count in range(len(tactics) + 1))
-        )
+        tactics = list(self.proofs[theorem.name])
+        clock = time.monotonic()
+        prefixes = [tactics[:count] for count in range(len(tactics) + 1)]
+        steps = await asyncio.gather(*(world.run(prefix) for prefix in prefixes))
         states = [step.state for step in steps if step.state]
         errors = [step.error for step in steps if not step.state]
-        if why := errors[0] if errors else await world.rejected(tactics):
-            return Found(
-                theorem.name, ERROR if why in PASSING else START, why, seconds={"all": 0.0}
-            )
+        if errors:
+            error = errors[0]
+        else:
+            error = await world.rejected(tactics)
+        if error:
+            reason = ERROR if error in PASSING else START
+            return Found(theorem.name, reason, error, seconds={"all": 0.0})
+        path = list(range(len(states)))
+        found = Found(theorem.name, path=path, applied=len(tactics))
+        start = states[0]
+        found.nodes.append(Node(0, None, "", 0.0, 0.0, 0, start.pp, start.goals))
         answers = await asyncio.gather(*(world.propose(state) for state in states[:-1]))
-        found = Found(theorem.name, path=list(range(len(states))), applied=len(tactics))
-        found.nodes.append(Node(0, None, "", 0.0, 0.0, 0, states[0].pp, states[0].goals))
         for number, (tactic, answer) in enumerate(zip(tactics, answers, strict=True)):
-            policys = [] if isinstance(answer, Failed) else list(answer)
+            proposals = [] if isinstance(answer, Failed) else list(answer)
             probes = [(probe, config.PROBE_LOGPROB) for probe in (tactic, *config.probes)]
-            (_, logprob), *others = merged([*probes, *policys])
-            found.unique.append(len(merged(policys)))
-            found.proposed[number] = [each for each in others if not guard.refused(each[0])]
-            found.nodes.append(
-                found.nodes[number].then(number + 1, tactic, logprob, Step(states[number + 1]))
-            )
+            (_, logprob), *others = merged([*probes, *proposals])
+            allowed = [proposal for proposal in others if not guard.refused(proposal[0])]
+            found.unique.append(len(merged(proposals)))
+            found.proposed[number] = allowed
+            step = Step(states[number + 1])
+            node = found.nodes[number].then(number + 1, tactic, logprob, step)
+            found.nodes.append(node)
         found.seconds["all"] = time.monotonic() - clock
-        return await trajectories.harvest(found, world.run, sum(map(len, found.proposed.values())))
+        proposed = sum(len(proposals) for proposals in found.proposed.values())
+        return await trajectories.harvest(found, world.run, proposed)

@@ -6,7 +6,7 @@ its shortest distance to the end. Only the hash of a theorem's name decides whet
 in all iterations and with all seeds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 from pathlib import Path
@@ -29,9 +29,12 @@ NEGATIVES = 7  # most states off the path in a training example
 PADDING = -1  # fills up an example with fewer states
 # The expected shares of siblings of path states, of the theorem's other states, and of states of
 # other theorems.
-SIBLINGS, SAME, ELSEWHERE = 0.3, 0.4, 0.3
+SIBLINGS = 0.3
+SAME = 0.4
+ELSEWHERE = 0.3
 
 Pairs = tuple[tuple[int, int], ...]  # of a state on the path and a sibling off it
+Row = Mapping[str, Any]  # of a trajectory, with its state's number
 
 
 @dataclass(frozen=True)
@@ -61,11 +64,9 @@ class Tree:
 def texts_in(paths: Sequence[Path]) -> list[str]:
     """Return the texts of all states in files and folders of trajectories, without repeats. Raises
     UserError."""
-    states = (
-        state
-        for path in paths
-        for state in trajectories.read(path)["state_pp"].unique().to_pylist()
-    )
+    states: list[str] = []
+    for path in paths:
+        states += trajectories.read(path)["state_pp"].unique().to_pylist()
     return list(dict.fromkeys(filter(None, map(text_of, states))))
 
 
@@ -73,53 +74,71 @@ def forest(paths: Sequence[Path], stored: Stored, probe: float) -> tuple[Tree, .
     """Build the trees of trajectories, sorted by theorem. A state's number is its row among the
     `stored` embeddings. Raises UserError, also if no training data is found. A tactic is the
     policy's own unless its log probability is `probe`, the log probability of probes."""
-    searches: dict[str, dict[Path, list[dict[str, Any]]]] = {}  # rows by theorem and path
+    searches: dict[str, list[list[Row]]] = {}  # by theorem, the rows of each path
     for path in paths:
+        by_theorem: dict[str, list[Row]] = {}
         for row in trajectories.read(path).to_pylist():
             if text := text_of(row["state_pp"]):  # otherwise no goal is left
-                of = searches.setdefault(row["theorem_name"], {})
-                of.setdefault(path, []).append(row | {"number": stored.row(text)})
-    trees = tuple(
-        _tree(theorem, [*searches[theorem].values()], probe) for theorem in sorted(searches)
-    )
-    if not any(tree.on_path and tree.off_path and not tree.is_held_out for tree in trees):
-        shown = ", ".join(map(str, paths))
+                rows = by_theorem.setdefault(row["theorem_name"], [])
+                rows.append(row | {"number": stored.row(text)})
+        for theorem, rows in by_theorem.items():
+            searches.setdefault(theorem, []).append(rows)
+    trees = tuple(_tree(theorem, searches[theorem], probe) for theorem in sorted(searches))
+    learned = [tree for tree in trees if not tree.is_held_out]
+    if not any(tree.on_path and tree.off_path for tree in learned):
         raise UserError(
-            f"{shown}: no theorem to train on has a proof and states off its path. Search more "
-            "theorems"
+            f"{', '.join(map(str, paths))}: no theorem to train on has a proof and states off its "
+            "path. Search more theorems"
         )
     return trees
 
 
-def _tree(theorem: str, searches: Sequence[Sequence[Mapping[str, Any]]], probe: float) -> Tree:
-    on_path: dict[int, int] = {}
-    for row in chain(*searches):
-        if row["label"] == POSITIVE:
-            number, left = row["number"], row["remaining_depth"]
-            on_path[number] = min(left, on_path.get(number, left))
-    siblings, others, pairs, own = (
-        set[int](),
-        set[int](),
-        list[tuple[int, int]](),
-        list[tuple[int, int]](),
-    )
+def _tree(theorem: str, searches: Sequence[Sequence[Row]], probe: float) -> Tree:
+    on_path = _on_path(chain(*searches))
+    siblings: set[int] = set()
+    others: set[int] = set()
+    pairs: list[tuple[int, int]] = []
+    own: list[tuple[int, int]] = []
     for rows in searches:
         path = {row["state_id"] for row in rows if row["label"] == POSITIVE}
         for row in rows:
-            if row["number"] not in on_path:
-                (siblings if row["parent_state_id"] in path else others).add(row["number"])
+            if row["number"] in on_path:
+                continue
+            if row["parent_state_id"] in path:
+                siblings.add(row["number"])
+            else:
+                others.add(row["number"])
         for parent in sorted(path):
             below = [row for row in rows if row["parent_state_id"] == parent]
-            for kept, chosen in (
-                (pairs, below),
-                (own, [row for row in below if row["llm_log_prob"] != probe]),
-            ):
-                found = sorted({row["number"] for row in chosen})
-                kept += product(
-                    (n for n in found if n in on_path), (n for n in found if n not in on_path)
-                )
-    off_path = tuple(sorted(siblings)), tuple(sorted(others - siblings))
-    return Tree(theorem, dict(sorted(on_path.items())), *off_path, tuple(pairs), tuple(own))
+            proposed = [row for row in below if row["llm_log_prob"] != probe]
+            pairs += _pairs(below, on_path)
+            own += _pairs(proposed, on_path)
+    return Tree(
+        theorem,
+        on_path=dict(sorted(on_path.items())),
+        siblings=tuple(sorted(siblings)),
+        others=tuple(sorted(others - siblings)),
+        pairs=tuple(pairs),
+        own=tuple(own),
+    )
+
+
+def _on_path(rows: Iterable[Row]) -> dict[int, int]:
+    """Return the states on the path of any proof, and for each the shortest distance to the end."""
+    distances: dict[int, int] = {}
+    for row in rows:
+        if row["label"] == POSITIVE:
+            number, distance = row["number"], row["remaining_depth"]
+            distances[number] = min(distance, distances.get(number, distance))
+    return distances
+
+
+def _pairs(rows: Sequence[Row], on_path: Container[int]) -> Iterator[tuple[int, int]]:
+    """Pair each state of `rows` on the path with each state off it."""
+    numbers = sorted({row["number"] for row in rows})
+    inside = [number for number in numbers if number in on_path]
+    outside = [number for number in numbers if number not in on_path]
+    return product(inside, outside)
 
 
 class Draws:
@@ -130,12 +149,14 @@ class Draws:
     gap as far as it can."""
 
     def __init__(self, trees: Sequence[Tree]) -> None:
-        self._off = np.array([number for tree in trees for number in tree.off_path], np.int64)
-        self.examples = [
-            (tree, number, left) for tree in trees for number, left in tree.on_path.items()
-        ]
-        # The standard deviation of the distances to the proof's end, or 1 if all are equal.
-        self.spread = float(np.std([left for _, _, left in self.examples])) or 1.0
+        off_path = list(chain.from_iterable(tree.off_path for tree in trees))
+        self._off = np.array(off_path, np.int64)
+        self.examples: list[tuple[Tree, int, int]] = []  # tree, state, distance to the proof's end
+        for tree in trees:
+            self.examples += [(tree, number, left) for number, left in tree.on_path.items()]
+        # The standard deviation of the distances, or 1 if all are equal.
+        distances = [distance for _, _, distance in self.examples]
+        self.spread = float(np.std(distances)) or 1.0
 
     def batch(
         self, size: int, rng: np.random.Generator
@@ -144,40 +165,44 @@ class Draws:
         PADDING last. Also return the number of tactics (size,) from the path states to the ends of
         their proofs."""
         chosen = rng.integers(len(self.examples), size=size)
-        states, remaining = np.full((size, 1 + NEGATIVES), PADDING), np.zeros(size)
-        for row, which in enumerate(chosen):
-            tree, number, remaining[row] = self.examples[which]
+        states = np.full((size, 1 + NEGATIVES), PADDING)
+        remaining = np.zeros(size)
+        for row, index in enumerate(chosen):
+            tree, number, remaining[row] = self.examples[index]
             drawn = [number, *self._negatives(tree, rng)]
             states[row, : len(drawn)] = drawn
         return states, remaining
 
     def _negatives(self, tree: Tree, rng: np.random.Generator) -> list[int]:
-        siblings, same, _ = (
-            int(n) for n in rng.multinomial(NEGATIVES, (SIBLINGS, SAME, ELSEWHERE))
-        )
-        near, far = (
-            rng.permutation(np.array(pool, np.int64)).tolist()
-            for pool in (tree.siblings, tree.others)
-        )
-        own = near[:siblings] + far[:same] + far[same:] + near[siblings:]
-        known = {*tree.on_path, *own}
+        siblings, same, _ = rng.multinomial(NEGATIVES, (SIBLINGS, SAME, ELSEWHERE)).tolist()
+        near = rng.permutation(np.array(tree.siblings, np.int64)).tolist()
+        far = rng.permutation(np.array(tree.others, np.int64)).tolist()
+        # the expected numbers first, then the states that may fill a gap
+        own = near[:siblings] + far + near[siblings:]
         # some are the theorem's own, or repeated
         drawn = rng.choice(self._off, 4 * NEGATIVES).tolist()
-        elsewhere = [number for number in dict.fromkeys(drawn) if number not in known]
-        taken, left = own[: siblings + same], own[siblings + same :]
-        return [*taken, *elsewhere[: NEGATIVES - len(taken)], *left][:NEGATIVES]
+        excluded = {*tree.on_path, *own}
+        elsewhere = [number for number in dict.fromkeys(drawn) if number not in excluded]
+        chosen = own[: siblings + same]
+        spare = own[siblings + same :]
+        missing = NEGATIVES - len(chosen)
+        return [*chosen, *elsewhere[:missing], *spare][:NEGATIVES]
 
 
 def auc(trees: Sequence[Tree], energies: NDArray[np.float64], own: bool = False) -> Estimate:
     """Estimate the chance that a state on the path has a lower energy than a sibling off it. The
     share of such pairs is averaged over theorems. `own`: only states that the policy's tactics
     reached."""
-    shares = []
-    for pairs in filter(None, (tree.own if own else tree.pairs for tree in trees)):
-        shares.append(
-            fmean(
-                (energies[on] < energies[off]) + 0.5 * (energies[on] == energies[off])
-                for on, off in pairs
-            )
-        )
-    return stats.mean_by_problem(shares)
+    pairs_by_tree = [tree.own if own else tree.pairs for tree in trees]
+    return stats.mean_by_problem([_share(pairs, energies) for pairs in pairs_by_tree if pairs])
+
+
+def _share(pairs: Pairs, energies: NDArray[np.float64]) -> float:
+    """Return the share of pairs whose state on the path has the lower energy. Ties count half."""
+    scores = []
+    for on_path, off_path in pairs:
+        if energies[on_path] == energies[off_path]:
+            scores.append(0.5)
+        else:
+            scores.append(float(energies[on_path] < energies[off_path]))
+    return fmean(scores)

@@ -20,6 +20,7 @@ from core.types import MAX_POINTS
 
 Figure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 Json = dict[str, Any]
+Points = list[tuple[float, float]]  # of each proof: people's points, and the grader's
 T = TypeVar("T")
 ALL = range(MAX_POINTS + 1)
 # the least points of buckets 1 to 3, so that the buckets are 0, 1-3, 4-6 and 7 points
@@ -57,56 +58,70 @@ def figures(pairs: Sequence[Pair]) -> Json:
     - given, distribution: the numbers and the shares of proofs with 0, 1, … 7 points. Mean points
       are rounded first.
     """
-    known = [pair for pair in pairs if pair.grader is not None]
-    grouped = _grouped(known, attrgetter("problem")).values()
-    problems = [
-        [(pair.human, pair.grader) for pair in proofs if pair.grader is not None]
-        for proofs in grouped
-    ]
-    more = [[grader - human for human, grader in proofs] for proofs in problems]
-    errors = [[1.0, fmean(map(abs, of))] for of in more]
-    advantages = [[1.0, fmean(abs(each - fmean(of)) for each in of)] for of in more if len(of) > 1]
-    moments = [
-        np.sum([_moments(*map(_whole, points)) for points in proofs], axis=0).tolist()
-        for proofs in problems
-    ]
+    graded = [pair for pair in pairs if pair.grader is not None]
+    problems = [_points(proofs) for proofs in _grouped(graded, attrgetter("problem")).values()]
+    by_writer = sorted(_grouped(graded, attrgetter("writer")).items())
+    by_length = _by_length(graded).items()
+    return {
+        **_by_problem(problems),
+        "bias": _bias("", graded),
+        "bias_by_writer": [_bias(writer, proofs) for writer, proofs in by_writer],
+        "bias_by_length": [_bias(span, proofs) for span, proofs in by_length],
+        **given([(pair.problem, pair.grader) for pair in pairs]),
+    }
+
+
+def _points(proofs: Sequence[Pair]) -> Points:
+    return [(pair.human, pair.grader) for pair in proofs if pair.grader is not None]
+
+
+def _by_problem(problems: Sequence[Points]) -> Json:
+    """Return the metrics of agreement. `problems` has the points of each problem's proofs."""
+    errors = []
+    advantages = []
+    moments = []
+    buckets = []
+    for proofs in problems:
+        differences = [grader - human for human, grader in proofs]
+        errors.append([1.0, fmean(map(abs, differences))])
+        if len(proofs) > 1:
+            mean = fmean(differences)
+            advantages.append([1.0, fmean(abs(difference - mean) for difference in differences)])
+        of_proofs = [_moments(_whole(human), _whole(grader)) for human, grader in proofs]
+        moments.append(np.sum(of_proofs, axis=0).tolist())
+        buckets.append(fmean(bucket(human) == bucket(grader) for human, grader in proofs))
     orders = [_order(proofs) for proofs in problems]
-    buckets = [
-        fmean(bucket(human) == bucket(grader) for human, grader in proofs) for proofs in problems
-    ]
+    kept = []
+    for order in orders:
+        if order:  # otherwise people gave all proofs the same points
+            share = (order["same"] + order["tied"] / 2) / order.total()
+            kept.append(share)
+    names = ("same", "reversed", "tied")
     return {
         "mean_absolute_error": _resampled(errors, ratio),
         "bucket_accuracy": mean_by_problem(buckets).to_json(),
-        "order_kept": mean_by_problem(
-            [(o["same"] + o["tied"] / 2) / o.total() for o in orders if o.total()]
-        ).to_json(),
-        "order": {name: sum(of[name] for of in orders) for name in ("same", "reversed", "tied")},
+        "order_kept": mean_by_problem(kept).to_json(),
+        "order": {name: sum(order[name] for order in orders) for name in names},
         "advantage_difference": _resampled(advantages, ratio),
         "quadratic_kappa": _resampled(moments, _kappa),
-        "bias": _bias("", known),
-        "bias_by_writer": [
-            _bias(name, of) for name, of in sorted(_grouped(known, attrgetter("writer")).items())
-        ],
-        "bias_by_length": [_bias(name, of) for name, of in _by_length(known).items()],
-        **given([(pair.problem, pair.grader) for pair in pairs]),
     }
 
 
 def given(points: Sequence[tuple[str, float | None]]) -> Json:
     """Count the proofs with 0, 1, … 7 whole points, and estimate their shares. `points` has
     (problem, points) pairs."""
-    found: defaultdict[str, Counter[int]] = defaultdict(Counter)
-    for problem, each in points:
-        if each is not None:
-            found[problem][_whole(each)] += 1
-    table = [[of.total(), *(of[points] for points in ALL)] for of in found.values()]
-    shares = [
-        of_sums([[row[0], row[1 + points]] for row in table], ratio).to_json() for points in ALL
-    ]
-    return {
-        "given": [sum(of[points] for of in found.values()) for points in ALL],
-        "distribution": shares,
-    }
+    by_problem: defaultdict[str, Counter[int]] = defaultdict(Counter)
+    for problem, mean in points:
+        if mean is not None:
+            by_problem[problem][_whole(mean)] += 1
+    counters = by_problem.values()
+    numbers = []
+    shares = []
+    for whole in ALL:
+        numbers.append(sum(counter[whole] for counter in counters))
+        sums = [[counter.total(), counter[whole]] for counter in counters]
+        shares.append(of_sums(sums, ratio).to_json())
+    return {"given": numbers, "distribution": shares}
 
 
 def change(proofs: Sequence[tuple[str, float, float]]) -> Json | None:
@@ -115,12 +130,12 @@ def change(proofs: Sequence[tuple[str, float, float]]) -> Json | None:
     if not proofs:
         return None
     problems = _grouped(proofs, lambda proof: proof[0]).values()
-    before, after = (
-        [fmean(points[side] / MAX_POINTS for _, *points in of) for of in problems]
-        for side in (0, 1)
-    )
-    found = asdict(paired(before, after))
-    return found | {name: found[name] * MAX_POINTS for name in ("difference", "low", "high")}
+    before = [fmean(first / MAX_POINTS for _, first, _ in grades) for grades in problems]
+    after = [fmean(second / MAX_POINTS for _, _, second in grades) for grades in problems]
+    estimate = asdict(paired(before, after))
+    for name in ("difference", "low", "high"):
+        estimate[name] *= MAX_POINTS
+    return estimate
 
 
 def bucket(points: float) -> int:
@@ -138,34 +153,49 @@ def ratio(sums: NDArray[np.float64]) -> NDArray[np.float64]:
 def _order(proofs: Sequence[tuple[float, float]]) -> Counter[str]:
     """Count the pairs of a problem's proofs that the grader orders as people do, reverses or
     ties."""
-    signs = [(h1 - h2) * (g1 - g2) for (h1, g1), (h2, g2) in combinations(proofs, 2) if h1 != h2]
-    return Counter("same" if sign > 0 else "reversed" if sign < 0 else "tied" for sign in signs)
+    counts = Counter[str]()
+    for (human, grader), (other_human, other_grader) in combinations(proofs, 2):
+        if human == other_human:
+            continue
+        sign = (human - other_human) * (grader - other_grader)
+        if sign > 0:
+            counts["same"] += 1
+        elif sign < 0:
+            counts["reversed"] += 1
+        else:
+            counts["tied"] += 1
+    return counts
 
 
-def _by_length(known: Sequence[Pair]) -> dict[str, list[Pair]]:
+def _by_length(proofs: Sequence[Pair]) -> dict[str, list[Pair]]:
     """Divide proofs into LENGTHS groups of about the same size. Proofs of one length share a
     group."""
-    ordered = sorted(known, key=attrgetter("length"))
-    places = [math.ceil(len(ordered) * part / LENGTHS) - 1 for part in range(1, LENGTHS + 1)]
-    ends = sorted({ordered[place].length for place in places if ordered})
-    begins = [ordered[0].length, *(end + 1 for end in ends)] if ordered else []
-    return {
-        f"{begin} to {end} characters": [pair for pair in ordered if begin <= pair.length <= end]
-        for begin, end in zip(begins, ends, strict=False)
-    }
+    if not proofs:
+        return {}
+    ordered = sorted(proofs, key=attrgetter("length"))
+    ends = set()
+    for part in range(1, LENGTHS + 1):
+        count = math.ceil(len(ordered) * part / LENGTHS)
+        ends.add(ordered[count - 1].length)
+    groups = {}
+    begin = ordered[0].length
+    for end in sorted(ends):
+        group = [pair for pair in ordered if begin <= pair.length <= end]
+        groups[f"{begin} to {end} characters"] = group
+        begin = end + 1
+    return groups
 
 
 def _bias(group: str, proofs: Sequence[Pair]) -> Json | None:
-    found = change(
-        [(pair.problem, pair.human, pair.grader) for pair in proofs if pair.grader is not None]
-    )
-    if not found:
+    points = [(pair.problem, pair.human, pair.grader) for pair in proofs if pair.grader is not None]
+    estimate = change(points)
+    if not estimate:
         return None
     return {
         "group": group,
-        "mean": found["difference"],
-        "low": found["low"],
-        "high": found["high"],
+        "mean": estimate["difference"],
+        "low": estimate["low"],
+        "high": estimate["high"],
         "n": len(proofs),
     }
 
@@ -173,8 +203,10 @@ def _bias(group: str, proofs: Sequence[Pair]) -> Json | None:
 def _resampled(sums: Sequence[Sequence[float]], figure: Figure) -> Json:
     """Estimate a figure by the bootstrap over problems. An interval is left out if its two ends are
     equal."""
-    found: Json = of_sums(sums, figure).to_json()
-    return found if found["low"] != found["high"] else found | {"low": None, "high": None}
+    estimate: Json = of_sums(sums, figure).to_json()
+    if estimate["low"] == estimate["high"]:
+        estimate |= {"low": None, "high": None}
+    return estimate
 
 
 def _moments(human: int, grader: int) -> tuple[int, ...]:
@@ -190,10 +222,10 @@ def _kappa(sums: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _grouped(proofs: Sequence[T], key: Callable[[T], str]) -> dict[str, list[T]]:
-    found: defaultdict[str, list[T]] = defaultdict(list)
+    groups: defaultdict[str, list[T]] = defaultdict(list)
     for proof in proofs:
-        found[key(proof)].append(proof)
-    return dict(found)
+        groups[key(proof)].append(proof)
+    return dict(groups)
 
 
 def _whole(points: float) -> int:

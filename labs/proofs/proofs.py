@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from core import eval as answers
 from core.base.prices import Prices
+from core.eval import grade_answers
 from core.types import MAX_POINTS, Ask, Completion, Member, Message, Problem
 from harness.results.model import total
 from harness.results.points import CUT_OFF, EMPTY, NOT_DELIVERED, undelivered
@@ -53,13 +53,15 @@ class Points:
 
     @property
     def readable(self) -> list[int]:
-        return [each.points for each in self.gradings if each.points is not None]
+        return [grading.points for grading in self.gradings if grading.points is not None]
 
     @property
     def grade(self) -> float | None:
         """The mean points of the readable gradings, or None if no grading is readable."""
-        found = self.readable
-        return None if not found else found[0] if len(found) == 1 else statistics.fmean(found)
+        points = self.readable
+        if not points:
+            return None
+        return points[0] if len(points) == 1 else statistics.fmean(points)
 
     @property
     def spread(self) -> float | None:
@@ -79,12 +81,13 @@ class Points:
     def why(self) -> str | None:
         """The reason why the proof has no grade, or None if it has one."""
         if self.gradings and self.grade is None:
-            return f"grading {next((each.why for each in self.gradings if each.why), UNREADABLE)}"
+            reasons = [grading.why for grading in self.gradings if grading.why]
+            return f"grading {reasons[0] if reasons else UNREADABLE}"
         return self.ungraded
 
     @property
     def calls(self) -> list[Completion]:
-        return [call for each in self.gradings for call in each.calls]
+        return [call for grading in self.gradings for call in grading.calls]
 
 
 async def attempts(
@@ -93,14 +96,15 @@ async def attempts(
     """Ask up to ATTEMPTS times, until `read` returns a result. Returns (result, None, calls) or
     (None, reason, calls). If `read` can't read a reply, it returns None or a reason (a string)."""
     calls: list[Completion] = []
-    found: T | str | None = None
+    result: T | str | None = None
     for attempt in range(ATTEMPTS):
-        calls.append(await ask(messages, *names, attempt))
-        why = undelivered(calls[-1])
-        found = read(calls[-1].text) if why in (None, EMPTY) else why
-        if not isinstance(found, str | None):
-            return found, None, tuple(calls)
-    return None, str(found or UNREADABLE), tuple(calls)
+        reply = await ask(messages, *names, attempt)
+        calls.append(reply)
+        reason = undelivered(reply)
+        result = read(reply.text) if reason in (None, EMPTY) else reason
+        if not isinstance(result, str | None):
+            return result, None, tuple(calls)
+    return None, str(result or UNREADABLE), tuple(calls)
 
 
 async def grade(
@@ -113,31 +117,32 @@ async def grade(
 ) -> Points:
     """Return the points of a proof or an answer. If a grader is needed, it grades `count` times.
     Raises UserError."""
-    why = undelivered(proof)
-    decided = None
-    if not problem.is_proof and why in (None, CUT_OFF):
+    reason = undelivered(proof)
+    if not problem.is_proof and reason in (None, CUT_OFF):
         decided = await asyncio.to_thread(_compared, problem, proof)
-    if decided or why:
-        return decided or Points(ungraded=why)
-    what = shown(proof.text)
-    messages, scheme = asked(problem, what, seed, chosen)
-    name = hashlib.sha256(what.encode("utf-8", "surrogatepass")).hexdigest()
+        if decided:
+            return decided
+    if reason:
+        return Points(ungraded=reason)
+    text = shown(proof.text)
+    messages, scheme = asked(problem, text, seed, chosen)
+    name = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
-    def read(text: str) -> int | None:
-        return read_points(text, problem.is_proof, proof.text)
+    def read(reply: str) -> int | None:
+        return read_points(reply, problem.is_proof, proof.text)
 
-    async def one(number: int) -> Grading:
-        found, why, calls = await attempts(ask, messages, read, "points", name, number)
-        return Grading(found, why, calls[-1].text, calls)
+    async def grade_once(number: int) -> Grading:
+        points, why, calls = await attempts(ask, messages, read, "points", name, number)
+        return Grading(points, why, calls[-1].text, calls)
 
-    gradings = await asyncio.gather(*map(one, range(count)))
-    return Points(tuple(gradings), None, scheme, len(proof.text.strip()) - len(what))
+    gradings = await asyncio.gather(*map(grade_once, range(count)))
+    return Points(tuple(gradings), None, scheme, len(proof.text.strip()) - len(text))
 
 
 def _compared(problem: Problem, proof: Completion) -> Points | None:
     """Compare an answer with the reference answer. Returns its points, or None in case of doubt.
     Blocks the thread."""
-    grade = answers.grade_answers(problem, [Member(proof)]).grades[0]
+    grade = grade_answers(problem, [Member(proof)]).grades[0]
     # The missing part of a truncated solution might have corrected a wrong answer.
     is_right_so_far = grade.doubt == "truncated" and grade.value == 1
     if grade.is_undecided or (grade.doubt and not is_right_so_far):
@@ -149,16 +154,16 @@ def _compared(problem: Problem, proof: Completion) -> Points | None:
 
 
 def fields(points: Points, prices: Prices | None) -> dict[str, Any]:
-    """Return the fields of a graded proof, by their names in results (harness/report/jsonl.py has the
-    names in lines)."""
+    """Return the fields of a graded proof, by their names in results. The names in lines are in
+    harness/report/jsonl.py."""
     return {
         "grade": points.grade,
         "worth": points.worth,
         "ungraded": points.why,
         "graded_by": points.by if points.gradings else None,
-        "grades": [each.points for each in points.gradings],
+        "grades": [grading.points for grading in points.gradings],
         "spread": points.spread,
-        "reasons": [each.reason for each in points.gradings],
+        "reasons": [grading.reason for grading in points.gradings],
         "scheme": points.scheme,
         "self_evaluation_left_out": points.left_out,
         "grade_cost": cost(points.calls, prices),
@@ -167,26 +172,30 @@ def fields(points: Points, prices: Prices | None) -> dict[str, Any]:
 
 def counts(points: Sequence[Points], prices: Prices | None) -> dict[str, Any]:
     """Count proofs with a grade, proofs without a grade, gradings, tokens and dollars."""
-    asked = distinct(points)
-    gradings = [grading for each in asked for grading in each.gradings if each.by == BY_GRADER]
-    ungraded = Counter(each.ungraded for each in points)
+    gradings: list[Grading] = []
+    calls: list[Completion] = []
+    for proof in distinct(points):
+        calls += proof.calls
+        if proof.by == BY_GRADER:
+            gradings += proof.gradings
+    ungraded = Counter(proof.ungraded for proof in points)
+    missing = Counter(proof.why for proof in points if proof.worth is None)
+    unread = [grading.why or UNREADABLE for grading in gradings if grading.points is None]
     return {
         "proofs": len(points),
-        "graded": sum(each.grade is not None for each in points),
-        "not_delivered": {why: ungraded[why] for why in NOT_DELIVERED if ungraded[why]},
-        "missing": dict(Counter(each.why for each in points if each.worth is None)),
+        "graded": len([proof for proof in points if proof.grade is not None]),
+        "not_delivered": {reason: ungraded[reason] for reason in NOT_DELIVERED if ungraded[reason]},
+        "missing": dict(missing),
         "gradings": len(gradings),
-        "missing_gradings": dict(
-            Counter(each.why or UNREADABLE for each in gradings if each.points is None)
-        ),
-        "asked_again": sum(len(each.calls) - 1 for each in gradings),
-        **cost([call for each in asked for call in each.calls], prices),
+        "missing_gradings": dict(Counter(unread)),
+        "asked_again": sum(len(grading.calls) - 1 for grading in gradings),
+        **cost(calls, prices),
     }
 
 
 def distinct(points: Sequence[Points]) -> list[Points]:
     """Return each object once, because equal proofs share one Points object."""
-    return list({id(each): each for each in points}.values())
+    return list({id(proof): proof for proof in points}.values())
 
 
 def cost(calls: Sequence[Completion], prices: Prices | None) -> dict[str, float | None]:

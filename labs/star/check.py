@@ -16,8 +16,10 @@ REASONS = {
     "control characters": (
         "the text has invisible characters, unusual line ends, or codes for terminals or direction"
     ),
-    "no final line": "no line begins with Final: and, with FEWSHOT=none, no box is complete (ANSWER=text or "
-    "number: and the last line states no answer)",
+    "no final line": (
+        "no line begins with Final: and, with FEWSHOT=none, no box is complete (ANSWER=text or "
+        "number: and the last line states no answer)"
+    ),
     "text after it": "more text follows the answer, or its box spans several lines",
     "several finals": (
         "several Final: lines or boxes state an answer (equal answers and incomplete boxes count "
@@ -34,8 +36,8 @@ REASONS = {
 # with such characters is dropped. So is a text with invisible or misleading characters: escapes,
 # direction marks, zero-width spaces, lone surrogates.
 _STEERING = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u2028-\u202e"
-    "\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]|\r(?!\n)"
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e"
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]|\r(?!\n)"
 )
 # the beginning of a Final: line, with Markdown
 _FINAL = re.compile(r"[\W_]*?final[\W_]*?[:：]", re.IGNORECASE)
@@ -62,21 +64,37 @@ def check(text: str, least: int, most: int, takes_box: bool = True, way: str = B
     `takes_box`, a box or a line "Final answer:" also counts. If there is none of them, the last
     line may then state the answer in the `way` of the constant ANSWER. Never raises. The time is
     linear in the length of `text`."""
-    lines, boxes = final_lines(text), box_spans(text)[0]
+    lines = final_lines(text)
+    boxes = box_spans(text)[0]
     is_spoken = takes_box and way != BOXED and not lines and not boxes
-    starts = [line.start for line in lines[-1:]]
-    starts += [text.rfind("\n", 0, start) + 1 for start, _ in boxes[-1:] if takes_box]
-    starts += [text.rstrip().rfind("\n") + 1] if is_spoken else []
+    starts = []
+    if lines:
+        starts.append(lines[-1].start)
+    if boxes and takes_box:
+        starts.append(text.rfind("\n", 0, boxes[-1][0]) + 1)
+    if is_spoken:
+        starts.append(text.rstrip().rfind("\n") + 1)
     start = max(starts, default=len(text))  # where the line with the answer begins
     steps = tuple(
         line for line in text[:start].split("\n") if line.strip().strip(_MARKS) not in _DISPLAY
     )
-    count = "too few steps" if len(steps) < least else "too many steps" if len(steps) > most else ""
-    why = (
-        _unspoken(text, start, way) if is_spoken else _reason(text, start, lines, boxes, takes_box)
-    )
-    why = "empty" if not text.strip() else "control characters" if _STEERING.search(text) else why
-    return Checked(why or count, len(steps), steps)
+    reason = _text_reason(text)
+    if not reason and is_spoken:
+        reason = _unspoken(text, start, way)
+    elif not reason:
+        reason = _reason(text, start, lines, boxes, takes_box)
+    if not reason and len(steps) < least:
+        reason = "too few steps"
+    elif not reason and len(steps) > most:
+        reason = "too many steps"
+    return Checked(reason, len(steps), steps)
+
+
+def _text_reason(text: str) -> str:
+    """Return the reason to drop a text without reading its answer, or ""."""
+    if not text.strip():
+        return "empty"
+    return "control characters" if _STEERING.search(text) else ""
 
 
 def required(text: str) -> list[FinalLine]:
@@ -89,15 +107,17 @@ def _unspoken(text: str, start: int, way: str) -> str:
     """Return the reason to drop `text`, which has no box, or "". Its last line must state the
     answer."""
     way = TEXT if way == AUTO else way
-    if not _states(text[start:], way):
-        return "text after it" if way == TEXT and _states(text, way) else "no final line"
-    return "several finals" if way == TEXT and _states(text[:start], way) else ""
+    if _states(text[start:], way):
+        states_another = way == TEXT and _states(text[:start], way)
+        return "several finals" if states_another else ""
+    states_earlier = way == TEXT and _states(text, way)
+    return "text after it" if states_earlier else "no final line"
 
 
 def _states(text: str, way: str) -> bool:
     """Return whether `text` states an answer, rather than only implies one."""
-    found = read(text, way, "math")
-    return bool(found.answer) and found.doubt != "implied"
+    reading = read(text, way, "math")
+    return bool(reading.answer) and reading.doubt != "implied"
 
 
 def _reason(

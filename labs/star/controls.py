@@ -7,7 +7,7 @@ once."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from core import constants
 from core.base import terminal
@@ -15,9 +15,9 @@ from core.constants import constant
 from core.engines.cards import Card
 from harness.plan.work import Work
 from harness.session import session
-from labs.star import report as rounds
 from labs.star.constants import StarConstants
 from labs.star.experiment import beginning, servers, work
+from labs.star.record import done
 
 
 class ControlConstants(StarConstants):
@@ -40,52 +40,83 @@ class Controls:
     def work(self, config: ControlConstants, card: Card) -> Work:
         """Estimate the work of the chosen arms. Raises UserError for an invalid arm, EVAL or
         model."""
-        configs = self.configs(config)
-        each = [work(of, card) for of in configs.values()]
-        kinds = zip(*(work.requests for work in each), strict=True)
-        requests = tuple(
-            replace(of[0], count=config.RUNS * sum(arm.count for arm in of)) for of in kinds
+        arms = self.configs(config).values()
+        works = [work(arm, card) for arm in arms]
+        requests = []
+        for same_kind in zip(*(arm_work.requests for arm_work in works), strict=True):
+            count = sum(request.count for request in same_kind)
+            requests.append(replace(same_kind[0], count=config.RUNS * count))
+        trained = sum(arm_work.trained for arm_work in works)
+        starts = sum(arm.ROUNDS + 1 for arm in arms)
+        seeds = "1 seed" if config.RUNS == 1 else f"{config.RUNS} seeds"
+        return Work(
+            f"{len(arms)} arms under {seeds}, each with {works[0].of}",
+            tuple(requests),
+            config.RUNS * trained,
+            (servers(config.RUNS * starts),),
         )
-        runs = "1 seed" if config.RUNS == 1 else f"{config.RUNS} seeds"
-        about = f"{len(configs)} arms under {runs}, each with {each[0].of}"
-        rows = (servers(config.RUNS * sum(of.ROUNDS + 1 for of in configs.values())),)
-        return Work(about, requests, config.RUNS * sum(work.trained for work in each), rows)
 
     def configs(self, config: ControlConstants) -> dict[str, StarConstants]:
         """Return the constants of the first arm and of the arms in ARMS, by name. Raises UserError
         if ARMS names an unknown arm, or one of an arm's constants is invalid."""
         shared = {name: getattr(config, name) for name in constants.rules(StarConstants)}
         configs = {
-            name: constants.read(StarConstants, shared | dict(of)) for name, of in self.arms.items()
+            arm: constants.read(StarConstants, shared | dict(changes))
+            for arm, changes in self.arms.items()
         }
-        wanted = {*list(configs)[:1], *constants.listed("ARMS", config.ARMS, list(configs))}
-        return {name: of for name, of in configs.items() if name in wanted}
+        names = list(configs)
+        wanted = {names[0], *constants.listed("ARMS", config.ARMS, names)}
+        return {arm: arm_config for arm, arm_config in configs.items() if arm in wanted}
 
 
 def control(controls: Controls, namespace: Mapping[str, Any]) -> None:
     """Run the chosen arms under all seeds, as a command. Ends the process as harness.run.run
     does."""
-    changes = {
-        name: " ".join(f"{each}={value}" for each, value in of.items())
-        for name, of in controls.arms.items()
-    }
-    listed = ", ".join(f"{name} ({of or 'unchanged'})" for name, of in changes.items())
-    text = terminal.wrapped(f"The experiment has the arms {listed}. Edit its file to change them.")
+    changes = {arm: _words(values) for arm, values in controls.arms.items()}
+    arms = ", ".join(f"{arm} ({words or 'unchanged'})" for arm, words in changes.items())
+    text = terminal.wrapped(f"The experiment has the arms {arms}. Edit its file to change them.")
     with session.command(controls.constants, namespace, text) as (name, config):
-        arms = controls.configs(config)
-        seeds = range(config.SEED, config.SEED + config.RUNS)
-        runs = [(seed, arm, replace(of, SEED=seed)) for seed in seeds for arm, of in arms.items()]
-        with beginning(name, {f"{arm}-seed{seed}": of for seed, arm, of in runs}) as begun:
+        runs = _runs(controls, config)
+        with beginning(name, {run.label: run.config for run in runs}) as begun:
             # by seed: the tokens that the first arm trained on in each round
             tokens: dict[int, list[int]] = {}
-            for place, (seed, arm, of) in enumerate(runs, 1):
-                label = f"{arm}-seed{seed}"
-                print(f"\n{place} of {len(runs)}: {label} {changes[arm]}".rstrip(), flush=True)
-                # PATIENCE may have ended the first arm early
-                ended = len(tokens.get(seed, range(of.ROUNDS)))
-                record = begun.run(
-                    label, replace(of, ROUNDS=min(of.ROUNDS, ended)), tokens.get(seed)
-                )
-                tokens.setdefault(
-                    seed, [each["trained"]["tokens"] for each in rounds.done(record)[1:]]
-                )
+            for number, run in enumerate(runs, 1):
+                words = changes[run.arm]
+                line = f"{number} of {len(runs)}: {run.label} {words}"
+                print(f"\n{line}".rstrip(), flush=True)
+                of_first_arm = tokens.get(run.seed)
+                arm_config = run.config
+                if of_first_arm is not None:
+                    # PATIENCE may have ended the first arm early
+                    shortest = min(arm_config.ROUNDS, len(of_first_arm))
+                    arm_config = replace(arm_config, ROUNDS=shortest)
+                record = begun.run(run.label, arm_config, of_first_arm)
+                if of_first_arm is None:
+                    trained = done(record)[1:]
+                    tokens[run.seed] = [round_["trained"]["tokens"] for round_ in trained]
+
+
+class Run(NamedTuple):
+    """A run of an arm under a seed."""
+
+    arm: str
+    seed: int
+    config: StarConstants
+
+    @property
+    def label(self) -> str:
+        return f"{self.arm}-seed{self.seed}"
+
+
+def _runs(controls: Controls, config: ControlConstants) -> list[Run]:
+    arms = controls.configs(config)
+    runs = []
+    for seed in range(config.SEED, config.SEED + config.RUNS):
+        for arm, arm_config in arms.items():
+            seeded = replace(arm_config, SEED=seed)
+            runs.append(Run(arm, seed, seeded))
+    return runs
+
+
+def _words(values: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={value}" for name, value in values.items())

@@ -7,7 +7,7 @@ keeps them and adds problems."""
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -30,9 +30,9 @@ from labs.star.statements import hash_of, near
 LONGEST_ID = 200
 # Reasons to skip a row of DATA. A row is counted under the first reason that applies.
 REASONS = ("no statement", "proof", "multiple choice", "no answer", "two answers", "repeated")
-# The columns to read: names in harness/problems/columns.py, and more names of OpenR1-Math-220k. Other
-# columns, such as long solutions by models, are dropped. From a parquet file, they are not even
-# read.
+# The columns to read: names in harness/problems/columns.py, and more names of OpenR1-Math-220k.
+# Other columns, such as long solutions by models, are dropped. From a parquet file, they are not
+# even read.
 _OURS = ("id", "problem", "answer", "answer_type", *GRADED_BY)
 _COLUMNS = {name.partition(".")[0] for ours in _OURS for name in NAMES[ours]}
 _COLUMNS |= {"instruction", "input", "output", "uuid", "question_type", "problem_type", "source"}
@@ -61,65 +61,106 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
     If EVAL selects no set, HELD_OUT problems of DATA whose answer can be parsed are held out.
     Parsing may block, as answers.judge does. Raises UserError if a set can't be read, EVAL asks for
     proofs, or DATA has too few problems or repeats EVAL's."""
-    name = config.DATA if config.DATA != "auto" else own[0] or OPENR1.name
-    named = config.EVAL if config.EVAL != "auto" else own[1] if name == own[0] else ""
-    rows, origin = _read(name)
-    measured = sets.load(named, constant="EVAL") if named else None
-    if measured and measured.asks_for_proofs:
+    data, evaluation = _names(config, own)
+    rows, origin = _read(data)
+    measured = _evaluated(evaluation) if evaluation else None
+    grouped, counts = _grouped(rows)
+    if measured:
+        _check_apart(grouped, origin, measured)
+    problems = _usable(grouped, counts)
+    left_out = {reason: counts[reason] for reason in REASONS if counts[reason]}
+    count = 0 if measured else config.HELD_OUT
+    needed = config.in_a_round + count
+    if len(problems) < needed:
+        reasons = "".join(f", {reason}: {skipped:,}" for reason, skipped in left_out.items())
+        raise UserError(
+            f"DATA={origin.name} has {len(problems):,} usable problems ({len(rows):,} "
+            f"rows{reasons}), but a run needs {needed:,}. Lower TRAIN_PROBLEMS or HELD_OUT, or add "
+            "rows with answers that can be graded"
+        )
+    readable = (hash_ for hash_, problem in problems.items() if _is_readable(problem))
+    held_out = {hash_: problems[hash_] for hash_ in islice(readable, count)}
+    train = {hash_: problem for hash_, problem in problems.items() if hash_ not in held_out}
+    if measured is None:
+        name = f"{origin.name}:held_out"
+        measured = replace(origin, name=name, problems=tuple(held_out.values()))
+    return Split(
+        train=tuple(train.values()),
+        held_out=measured.first(config.LIMIT),
+        left_out=left_out,
+        sha256=_digest(train, measured),
+        origin=origin,
+        near=near(
+            ((problem.id, problem.statement) for problem in train.values()),
+            (problem.statement for problem in measured.problems),
+        ),
+    )
+
+
+def _names(config: StarConstants, own: tuple[str, str]) -> tuple[str, str]:
+    """Return the names of the set to train on, and of the set to evaluate on or ""."""
+    star_set, star_eval_set = own
+    data = config.DATA
+    if data == "auto":
+        data = star_set or OPENR1.name
+    evaluation = config.EVAL
+    if evaluation == "auto":
+        evaluation = star_eval_set if data == star_set else ""
+    return data, evaluation
+
+
+def _evaluated(name: str) -> ProblemSet:
+    """Load the set to evaluate on. Raises UserError."""
+    measured = sets.load(name, constant="EVAL")
+    if measured.asks_for_proofs:
         raise UserError(
             f"EVAL={measured.name} asks for proofs, which can't be graded here. Choose a set with "
             "answers"
         )
-    found, counts = _grouped(rows)
-    repeating = (
-        found.keys() & {hash_of(each.statement) for each in measured.problems}
-        if measured
-        else set()
-    )
-    if measured and repeating:
+    return measured
+
+
+def _check_apart(
+    grouped: Mapping[str, Sequence[Problem]], origin: ProblemSet, measured: ProblemSet
+) -> None:
+    """Raise UserError if a problem to evaluate on is also one of the `grouped` problems."""
+    repeating = grouped.keys() & {hash_of(problem.statement) for problem in measured.problems}
+    if repeating:
         raise UserError(
             f"{len(repeating):,} problems of DATA={origin.name} are also in EVAL={measured.name}, "
-            f"such as {found[min(repeating)][0].statement!r:.80}. Remove them from DATA, or set "
+            f"such as {grouped[min(repeating)][0].statement!r:.80}. Remove them from DATA, or set "
             "another EVAL (EVAL=auto holds out some problems of your own DATA)"
         )
+
+
+def _usable(grouped: Mapping[str, Sequence[Problem]], counts: Counter[str]) -> dict[str, Problem]:
+    """Return a problem of each group, with an id of its own. Count the others by reason."""
     problems: dict[str, Problem] = {}
-    for hash_, same in sorted(found.items()):
-        if len(same) > 1 and len({canonical(each.answer or "", "math") for each in same}) > 1:
+    for hash_, same in sorted(grouped.items()):
+        if len(same) > 1 and _differ(same):
             counts["two answers"] += len(same)
             continue
         counts["repeated"] += len(same) - 1
         # Take the minimum, so that the order of the rows does not matter.
-        problems[hash_] = min(same, key=lambda each: (each.statement, each.answer or "", each.id))
-    left_out = {reason: counts[reason] for reason in REASONS if counts[reason]}
-    times = Counter(problem.id for problem in problems.values())
-    for hash_, problem in problems.items():
-        if not problem.id or times[problem.id] > 1:
-            problems[hash_] = replace(problem, id=hash_)
-    takes = config.in_a_round + (0 if measured else config.HELD_OUT)
-    if len(problems) < takes:
-        reasons = "".join(f", {reason}: {count:,}" for reason, count in left_out.items())
-        raise UserError(
-            f"DATA={origin.name} has {len(problems):,} usable problems ({len(rows):,} "
-            f"rows{reasons}), but a run needs {takes:,}. Lower TRAIN_PROBLEMS or HELD_OUT, or add "
-            "rows with answers that can be graded"
+        problems[hash_] = min(
+            same, key=lambda problem: (problem.statement, problem.answer or "", problem.id)
         )
-    readable = (hash_ for hash_, problem in problems.items() if _is_readable(problem))
-    held_out = {
-        hash_: problems[hash_] for hash_ in islice(readable, 0 if measured else config.HELD_OUT)
-    }
-    apart = measured or replace(
-        origin, name=f"{origin.name}:held_out", problems=tuple(held_out.values())
-    )
-    train = {hash_: problem for hash_, problem in problems.items() if hash_ not in held_out}
-    sha256 = hashlib.sha256(apart.sha256.encode())
+    uses = Counter(problem.id for problem in problems.values())
+    for hash_, problem in problems.items():
+        if not problem.id or uses[problem.id] > 1:
+            problems[hash_] = replace(problem, id=hash_)
+    return problems
+
+
+def _differ(problems: Sequence[Problem]) -> bool:
+    return len({canonical(problem.answer or "", "math") for problem in problems}) > 1
+
+
+def _digest(train: Mapping[str, Problem], measured: ProblemSet) -> str:
+    sha256 = hashlib.sha256(measured.sha256.encode())
     for hash_, problem in train.items():
         sha256.update(f"\n{hash_} {problem.answer_type} {problem.answer}".encode())
-    alike = near(
-        ((each.id, each.statement) for each in train.values()),
-        (each.statement for each in apart.problems),
-    )
-    held_out_set = apart.first(config.LIMIT)
-    return Split(tuple(train.values()), held_out_set, left_out, sha256.hexdigest(), origin, alike)
+    return sha256.hexdigest()
 
 
 def drawn(split: Split, config: StarConstants, number: int) -> ProblemSet:
@@ -128,7 +169,8 @@ def drawn(split: Split, config: StarConstants, number: int) -> ProblemSet:
     skipped. Parsing may block, as answers.judge does. Raises UserError if no answer can be
     parsed."""
     order = seeds.rng(config.SEED, "star", number).permutation(len(split.train)).tolist()
-    readable = (each for each in map(split.train.__getitem__, order) if _is_readable(each))
+    shuffled = (split.train[i] for i in order)
+    readable = (problem for problem in shuffled if _is_readable(problem))
     problems = tuple(islice(readable, config.in_a_round))
     if not problems:
         raise UserError(
@@ -149,14 +191,19 @@ def _read(name: str) -> tuple[list[Any], ProblemSet]:
     """Return the rows of the set `name`, and the set without its problems. Raises UserError."""
     if name == OPENR1.name or name.startswith("hub:") or Path(name).suffix:
         read = sets.read_set(name, "DATA", _is_read, {OPENR1.name: OPENR1}, {})
-        own = ProblemSet(read.name, (), read.source, read.licence, revision=read.commit)
-        return [row for _, row in read.rows], own
-    known = sets.load(name, constant="DATA")
-    columns = {"id": "id", "problem": "statement", "answer": "answer", "answer_type": "answer_type"}
+        origin = ProblemSet(read.name, (), read.source, read.licence, revision=read.commit)
+        return [row for _, row in read.rows], origin
+    loaded = sets.load(name, constant="DATA")
     rows = [
-        {name: getattr(each, field) for name, field in columns.items()} for each in known.problems
+        {
+            "id": problem.id,
+            "problem": problem.statement,
+            "answer": problem.answer,
+            "answer_type": problem.answer_type,
+        }
+        for problem in loaded.problems
     ]
-    return rows, replace(known, problems=())
+    return rows, replace(loaded, problems=())
 
 
 def _is_read(column: str) -> bool:
@@ -168,26 +215,25 @@ def _is_read(column: str) -> bool:
 
 def _grouped(rows: Iterable[Any]) -> tuple[dict[str, list[Problem]], Counter[str]]:
     """Group the usable rows by the hash of their statement. Count the skipped rows by reason."""
-    found: dict[str, list[Problem]] = {}
+    grouped: dict[str, list[Problem]] = {}
     counts: Counter[str] = Counter()
     for problem in map(_problem_of, rows):
         if isinstance(problem, str):
             counts[problem] += 1
         else:
-            found.setdefault(hash_of(problem.statement), []).append(problem)
-    return found, counts
+            grouped.setdefault(hash_of(problem.statement), []).append(problem)
+    return grouped, counts
 
 
 def _problem_of(row: Any) -> Problem | str:
     """Return the problem of a row, or the reason to skip the row. The id is "" if the row has no
     valid id."""
     read = understood(row) | alpaca.asked(row) if isinstance(row, dict) else {}
-    statement, answer = read.get("problem"), _text(read.get("answer"))
-    if (
-        not isinstance(statement, str)
-        or not can_be_sent(statement)
-        or not any(map(str.isalnum, statement))
-    ):
+    statement = read.get("problem")
+    answer = _text(read.get("answer"))
+    if not isinstance(statement, str) or not can_be_sent(statement):
+        return "no statement"
+    if not any(map(str.isalnum, statement)):
         return "no statement"
     kinds = [_text(row.get(name)).lower() for name in ("question_type", "answer_type")]
     if PROOF in (*kinds, answer.lower()) or any(
@@ -203,23 +249,25 @@ def _problem_of(row: Any) -> Problem | str:
     # chosen problems.
     if form.lower() in ("", "n/a") or (WORDS.fullmatch(form) and form not in NOTHING):
         return "no answer"
-    judged = (
-        (form, "integer")
-        if is_aime(form) and read.get("answer_type") != "math"
-        else (answer, "math")
+    is_integer = is_aime(form) and read.get("answer_type") != "math"
+    id_ = _text(read.get("id", row.get("uuid")))
+    is_valid = len(id_) <= LONGEST_ID and id_.isprintable()
+    return Problem(
+        id_ if is_valid else "",
+        statement.strip(),
+        form if is_integer else answer,
+        "integer" if is_integer else "math",
+        _cells(row),
     )
-    kept = {
+
+
+def _cells(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the cells of a row that are plain values."""
+    return {
         str(name): plain(cell)
         for name, cell in row.items()
         if cell is None or isinstance(cell, (str, int, float))
     }
-    id_ = _text(read.get("id", row.get("uuid")))
-    return Problem(
-        id_ if len(id_) <= LONGEST_ID and id_.isprintable() else "",
-        statement.strip(),
-        *judged,
-        kept,
-    )
 
 
 def _text(cell: Any) -> str:

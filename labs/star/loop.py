@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -122,8 +123,8 @@ class Loop:
             **shared | {"TEMPERATURE": 0.0, "SAMPLING": "file", "SEED": 0, "N": 1}
         )
         drawn = self.config.seeds if self.config.TEMPERATURE else range(0)
-        each = 1 + len(drawn) * self.config.VOTES
-        with Bar(self._name(number), len(self.split.held_out.problems) * each) as bar:
+        samples = 1 + len(drawn) * self.config.VOTES  # of a problem
+        with Bar(self._name(number), len(self.split.held_out.problems) * samples) as bar:
             outcome = self._asked(number, "", greedy, session, bar)
             outcome |= dict.fromkeys(("sampled", "sampled_accuracy", "sampled_gain", "vote"))
             if drawn:
@@ -144,9 +145,12 @@ class Loop:
             f"round {number}: {interval(outcome['accuracy'])}% right at temperature 0, "
             f"n={outcome['accuracy']['n']}"
         )
-        if of := outcome["gain"]:
-            text += f", {shift(of['difference'], of['low'], of['high'])} points since round 0"
-        say(text + (f", {interval(outcome['sampled_accuracy'])}% sampled" if drawn else ""))
+        gain = outcome["gain"]
+        if gain:
+            text += f", {shift(gain['difference'], gain['low'], gain['high'])} points since round 0"
+        if drawn:
+            text += f", {interval(outcome['sampled_accuracy'])}% sampled"
+        say(text)
 
     def _asked(
         self, number: int, kind: str, config: SampleConstants, session: Session[Any], bar: Bar
@@ -154,25 +158,29 @@ class Loop:
         """Sample solutions of the held-out problems. Return the results' name and figures:
         accuracy, vote, gain since round 0, form, incomplete replies, tokens and seconds. `kind` is
         "" (greedy) or "-sampled"."""
-        name, replies = self._name(number, kind), dict[str, list[Completion]]()
+        name = self._name(number, kind)
+        replies: dict[str, list[Completion]] = {}
         bar.stage = name
         session = session.but(
             name=name, config=config, folder=self.record.folder, problems=self.split.held_out
         )
         path, document = session.asked(run_all(session, answering(self.config, replies), bar=bar))
-        forms = [[self._form(each) for each in of] for of in replies.values()]
-        whole = [steps for form in forms for reason, steps in form if not reason]
+        shares = []  # by problem: the share of replies with the right form
+        steps: list[int] = []  # of each of these replies
+        for completions in replies.values():
+            forms = [self._form(completion) for completion in completions]
+            right = [count for reason, count in forms if not reason]
+            shares.append(len(right) / len(forms))
+            steps += right
         final = document["metrics"]["final"]
         return {
             "greedy": name,
             "accuracy": final["mean_accuracy"],
             "vote": final["majority_accuracy"],
             "gain": _gain(self._results(self._name(0, kind)), path) if number else None,
-            "format": mean_by_problem(
-                [fmean(not reason for reason, _ in form) for form in forms]
-            ).to_json(),
-            "steps": fmean(whole) if whole else None,
-            **_broken([each for of in replies.values() for each in of]),
+            "format": mean_by_problem(shares).to_json(),
+            "steps": fmean(steps) if steps else None,
+            **_broken(list(chain.from_iterable(replies.values()))),
             **_spent(document),
         }
 
@@ -189,9 +197,8 @@ class Loop:
         """Return whether ROUNDS or PATIENCE ends the run after round `number`, and note the best
         round so far (in a tie the earliest). Later rounds in the record are ignored: the same run
         may have written them with a larger ROUNDS or PATIENCE."""
-        accuracies = [
-            each["evaluated"]["accuracy"]["value"] for each in self.record.rounds[: number + 1]
-        ]
+        so_far = self.record.rounds[: number + 1]
+        accuracies = [round_["evaluated"]["accuracy"]["value"] for round_ in so_far]
         best = accuracies.index(max(accuracies))
         weights = self.record.rounds[best].get("trained", {}).get("weights")
         best_round = {"round": best, "accuracy": accuracies[best], "weights": weights}
@@ -229,23 +236,22 @@ class Loop:
             rows = traces.read(self._file(1, TRACES))
             outcome = {"results": None, "problems": 0, **counted([]), "tokens": 0, "seconds": 0}
         else:
-            found: dict[str, list[Sample]] = {}
+            by_problem: dict[str, list[Sample]] = {}
             chosen = data.drawn(self.split, self.config, number)
             session = serve().but(
                 name=self._name(number, "-collected"), problems=chosen, folder=self.record.folder
             )
-            experiment = Experiment(session, collecting(number, found))
+            experiment = Experiment(session, collecting(number, by_problem))
             path = experiment.finish()
-            samples = [sample for problem in chosen.problems for sample in found[problem.id]]
-            own = [
-                self._trace(number, each, experiment.framing)
-                for each in samples
-                if not each.dropped
+            samples = [sample for problem in chosen.problems for sample in by_problem[problem.id]]
+            collected = [
+                self._trace(number, sample, experiment.framing)
+                for sample in samples
+                if not sample.dropped
             ]
-            traces.write(self._file(number, COLLECTED), own)
-            rows = traces.merged(
-                [traces.read(self._file(before, COLLECTED)) for before in range(1, number + 1)]
-            )
+            traces.write(self._file(number, COLLECTED), collected)
+            files = [self._file(earlier, COLLECTED) for earlier in range(1, number + 1)]
+            rows = traces.merged(list(map(traces.read, files)))
             outcome = {"results": path.stem, "problems": len(chosen.problems), **counted(samples)}
             outcome |= _spent(experiment.document)
             kept = outcome["kept"]
@@ -253,13 +259,15 @@ class Loop:
                 f"round {number}: {len(chosen.problems)} problems, {len(samples)} samples, of "
                 f"which {sum(kept.values())} were kept ({kept[RATIONALISED]} rationalised)"
             )
-        if malformed := rounds.malformed(outcome):
+        malformed = rounds.malformed(outcome)
+        if malformed:
             say(f"round {number}: {malformed}")
         if not rows:
-            dropped = sum((Counter(of) for of in outcome["dropped"].values()), Counter[str]())
-            reasons = (
-                ", ".join(f"{count} {why}" for why, count in dropped.most_common()) or "no sample"
-            )
+            dropped = Counter[str]()
+            for counts in outcome["dropped"].values():
+                dropped.update(counts)
+            words = [f"{count} {reason}" for reason, count in dropped.most_common()]
+            reasons = ", ".join(words) or "no sample"
             raise UserError(
                 f"round {number} kept no sample of {outcome['problems']} problems ({reasons}), so "
                 "it can't train. Choose an easier DATA, or raise TRIES and TEMPERATURE"
@@ -359,17 +367,20 @@ def _by_way(samples: Sequence[Sample]) -> dict[str, int]:
 
 def _broken(completions: Sequence[Completion]) -> dict[str, int]:
     """Count the completions that were truncated, failed or timed out."""
+    errors = [completion.error for completion in completions if completion.error is not None]
     return {
-        "truncated": sum(each.truncated for each in completions),
-        "failed": sum(each.error is not None for each in completions),
-        "timed_out": sum(str(each.error or "").startswith(TIMED_OUT) for each in completions),
+        "truncated": len([completion for completion in completions if completion.truncated]),
+        "failed": len(errors),
+        "timed_out": len([error for error in errors if error.startswith(TIMED_OUT)]),
     }
 
 
 def _gain(before: Path, after: Path) -> dict[str, Any]:
     """Return the change in accuracy between two results files, paired by problem."""
-    first, second = (compare.result(Results(path)) for path in (before, after))
-    return dict(vars(compare.pair(first, second, anyway=True).metrics[compare.METRICS[0]]))
+    first = compare.result(Results(before))
+    second = compare.result(Results(after))
+    pair = compare.pair(first, second, anyway=True)
+    return dict(vars(pair.metrics[compare.METRICS[0]]))
 
 
 def _spent(document: dict[str, Any]) -> dict[str, Any]:

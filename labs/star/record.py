@@ -42,7 +42,8 @@ class Record(stages.Record):
     def is_ended(self, rounds: int) -> bool:
         """Return whether all of `rounds` rounds are trained, or PATIENCE ended the run."""
         by_patience = self.head["complete"] and self.head.get("ended_by") == "PATIENCE"
-        return by_patience or sum("trained" in each for each in self.rounds) >= rounds
+        trained = [round_ for round_ in self.rounds if "trained" in round_]
+        return by_patience or len(trained) >= rounds
 
     @classmethod
     def begun(cls, folder: Path, label: str, head: dict[str, Any]) -> "Record":
@@ -50,6 +51,27 @@ class Record(stages.Record):
         Raises UserError."""
         whole = {"schema": SCHEMA, "complete": False, "started": now(), "ended": None} | head
         return cls.begin(folder / label, whole, read, head, "data", folder.glob(f"{label}-round*"))
+
+
+Round = dict[str, Any]  # the outcomes of one round's stages, by stage
+
+
+def done(run: Record, stage: str = "evaluated") -> list[Round]:
+    """Return the rounds that have `stage`, up to the run's last round. A longer run may have
+    recorded later rounds."""
+    last = run.head.get("last") if run.head["complete"] else None
+    end = None if last is None else last + 1
+    return [round_ for round_ in run.rounds[:end] if stage in round_]
+
+
+def best(run: Record) -> int:
+    """Return the number of the round with the highest accuracy at temperature 0. In a tie the
+    earliest round wins."""
+
+    def rank(round_: Round) -> tuple[float, int]:
+        return round_["evaluated"]["accuracy"]["value"], -round_["round"]
+
+    return int(max(done(run), key=rank)["round"])
 
 
 class _File(Struct):
@@ -64,10 +86,10 @@ class _File(Struct):
 
 def read(path: Path) -> Record:
     """Read the record in `path`. Raises UserError if it is not a record of STaR."""
-    found = read_json(path, "the record", FIX)
-    fitted(found, _File, f"{path} is not a record of STaR", FIX)
-    rounds = found.pop("rounds")
-    return Record(path.parent, found, rounds)
+    head = read_json(path, "the record", FIX)
+    fitted(head, _File, f"{path} is not a record of STaR", FIX)
+    rounds = head.pop("rounds")
+    return Record(path.parent, head, rounds)
 
 
 def paths(folder: Path) -> list[Path]:
@@ -80,7 +102,5 @@ def paths(folder: Path) -> list[Path]:
 
 def records(folder: Path) -> list[Record]:
     """Read the records in `folder`, in the order in which the runs began. Raises UserError."""
-    return sorted(
-        (read(path) for path in paths(folder)),
-        key=lambda each: (str(each.head["started"]), each.label),
-    )
+    found = map(read, paths(folder))
+    return sorted(found, key=lambda run: (str(run.head["started"]), run.label))

@@ -31,43 +31,23 @@ def options_of(argv: Sequence[str] | None) -> Options:
         description="Train a model on JSON lines with instruction, input and output.",
     )
     default = Options(Path(), Path(), Path())
-    parser.add_argument(
-        "--model",
-        type=Path,
-        required=True,
-        help="a .gguf file, or a folder in Hugging Face's layout",
-    )
-    parser.add_argument(
-        "--data", type=Path, required=True, help="a file of JSON lines: instruction, input, output"
-    )
-    parser.add_argument("--out", type=Path, required=True, help="the new folder to write")
-    parser.add_argument(
-        "--epochs", type=float, default=default.epochs, help="number of passes over the rows"
-    )
-    parser.add_argument(
-        "--tokens",
-        type=int,
-        help="number of tokens (with prompts) to train on, instead of --epochs",
-    )
-    parser.add_argument(
-        "--rate", type=float, default=default.rate, help="peak learning rate of AdamW"
-    )
-    parser.add_argument(
-        "--lora-rank",
-        type=int,
-        default=default.lora_rank,
-        help="LoRA rank, or 0 to train all weights",
-    )
-    parser.add_argument(
-        "--adapter", type=Path, help="the folder of the LoRA adapter to continue from"
-    )
-    parser.add_argument("--seed", type=int, default=default.seed, help="seed of the training")
+    add = parser.add_argument
+    about = "a .gguf file, or a folder in Hugging Face's layout"
+    add("--model", type=Path, required=True, help=about)
+    about = "a file of JSON lines: instruction, input, output"
+    add("--data", type=Path, required=True, help=about)
+    add("--out", type=Path, required=True, help="the new folder to write")
+    add("--epochs", type=float, default=default.epochs, help="number of passes over the rows")
+    about = "number of tokens (with prompts) to train on, instead of --epochs"
+    add("--tokens", type=int, help=about)
+    add("--rate", type=float, default=default.rate, help="peak learning rate of AdamW")
+    about = "LoRA rank, or 0 to train all weights"
+    add("--lora-rank", type=int, default=default.lora_rank, help=about)
+    add("--adapter", type=Path, help="the folder of the LoRA adapter to continue from")
+    add("--seed", type=int, default=default.seed, help="seed of the training")
     options = Options(**vars(parser.parse_args(argv)))
-    for name, value in (
-        ("epochs", options.epochs),
-        ("rate", options.rate),
-        ("tokens", options.tokens),
-    ):
+    positive = {"epochs": options.epochs, "rate": options.rate, "tokens": options.tokens}
+    for name, value in positive.items():
         if value is not None and not 0 < value < math.inf:
             raise UserError(f"--{name} is {value}, but must be a finite number above 0")
     if options.lora_rank < 0:

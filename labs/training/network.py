@@ -10,11 +10,11 @@ from labs.training.architectures import Sizes
 
 # The embedded model's sizes (labs/demo/train.py)
 EMBEDDED = Sizes(
-    3,
-    128,
-    4,
-    2,
-    32,
+    layers=3,
+    hidden=128,
+    heads=4,
+    kv_heads=2,
+    head_dim=32,
     intermediate=512,
     vocab=900,
     tied=True,
@@ -52,11 +52,12 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         batch, length, _ = x.shape
         per_head = (batch, length, -1, self.shape.head_dim)
-        q = rotate(self.q_norm(self.q_proj(x).view(per_head)).transpose(1, 2), cos, sin)
-        k = rotate(self.k_norm(self.k_proj(x).view(per_head)).transpose(1, 2), cos, sin)
+        q = self.q_norm(self.q_proj(x).view(per_head)).transpose(1, 2)
+        k = self.k_norm(self.k_proj(x).view(per_head)).transpose(1, 2)
         v = self.v_proj(x).view(per_head).transpose(1, 2)
+        q = rotate(q, cos, sin).to(v.dtype)
+        k = rotate(k, cos, sin).to(v.dtype)
         grouped = self.shape.kv_heads != self.shape.heads
-        q, k = q.to(v.dtype), k.to(v.dtype)
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
         return self.o_proj(mixed.transpose(1, 2).reshape(batch, length, -1))
 
@@ -101,20 +102,19 @@ class Qwen3(nn.Module):
         self.shape = shape
         self.model = Decoder(shape)
         steps = torch.arange(0, shape.head_dim, 2, dtype=torch.float32) / shape.head_dim
-        angles = torch.outer(
-            torch.arange(shape.context, dtype=torch.float32), shape.rope_base**-steps
-        )
+        positions = torch.arange(shape.context, dtype=torch.float32)
+        angles = torch.outer(positions, shape.rope_base**-steps)
         angles = torch.cat((angles, angles), dim=-1)  # (context, head_dim), with two equal halves
         self.register_buffer("cos", angles.cos(), persistent=False)
         self.register_buffer("sin", angles.sin(), persistent=False)
         for name, weight in self.named_parameters():
             if weight.ndim == 2:
-                # Small outputs of the residual branches, so that the residual stream does not grow
-                # with depth
-                branch_end = name.endswith(("o_proj.weight", "down_proj.weight"))
-                nn.init.normal_(
-                    weight, std=0.02 / (2 * shape.layers) ** 0.5 if branch_end else 0.02
-                )
+                std = 0.02
+                if name.endswith(("o_proj.weight", "down_proj.weight")):
+                    # Small outputs of the residual branches, so that the residual stream does not
+                    # grow with depth
+                    std = 0.02 / (2 * shape.layers) ** 0.5
+                nn.init.normal_(weight, std=std)
 
     def hidden(self, tokens: Tensor) -> Tensor:
         """Return the final hidden states, of shape (batch, length, dim), for `tokens` of shape
@@ -153,10 +153,10 @@ class Muon:
         for weight in weights:
             alike.setdefault(weight.shape, []).append(weight)
         self.momentum = momentum
-        self.groups = [
-            (group, torch.stack([weight.detach() for weight in group]).zero_())
-            for group in alike.values()
-        ]
+        self.groups = []  # weights, and the averages of their gradients
+        for group in alike.values():
+            average = torch.stack([weight.detach() for weight in group]).zero_()
+            self.groups.append((group, average))
 
     @torch.no_grad()
     def step(self, rate: float) -> None:
@@ -176,26 +176,23 @@ class AdamW:
     def __init__(
         self, weights: list[Tensor], betas: tuple[float, float] = (0.9, 0.999), decay: float = 0.0
     ) -> None:
-        self.weights, self.steps = weights, [torch.zeros(()) for _ in weights]
-        self.averages, self.squares = (
-            [torch.zeros_like(weight) for weight in weights] for _ in betas
-        )
+        self.weights = weights
+        self.steps = [torch.zeros(()) for _ in weights]
+        self.averages = [torch.zeros_like(weight) for weight in weights]
+        self.squares = [torch.zeros_like(weight) for weight in weights]
         self.settings = {"beta1": betas[0], "beta2": betas[1], "weight_decay": decay, "eps": 1e-8}
 
     @torch.no_grad()
     def step(self, rate: float) -> None:
-        grads, unused = (
-            [weight.grad for weight in self.weights],
-            {"amsgrad": False, "maximize": False},
-        )
         adamw(
             self.weights,
-            grads,
+            [weight.grad for weight in self.weights],
             self.averages,
             self.squares,
             [],
             self.steps,
             lr=rate,
-            **unused,
+            amsgrad=False,
+            maximize=False,
             **self.settings,
         )

@@ -27,7 +27,8 @@ def python_of() -> str:
     """Return the path of the Python for training: TRAIN_PYTHON, or else the one in .venv-train,
     which setup.sh updates. Raises UserError if TRAIN_PYTHON lacks a module, and SystemExit if
     setup.sh fails."""
-    if not (named := environment.python("train")):
+    named = environment.python("train")
+    if not named:
         set_up("train")
         return str(ROOT / ".venv-train" / "bin" / "python")
     # Only find the modules. Importing them would take ten seconds.
@@ -37,11 +38,10 @@ def python_of() -> str:
     try:
         subprocess.run([named, "-c", program], capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
-        why = (
+        raise UserError(
             f"TRAIN_PYTHON={named} is no Python with {', '.join(MODULES)}. Install them, or unset "
             "TRAIN_PYTHON"
-        )
-        raise UserError(why) from None
+        ) from None
     return named
 
 
@@ -51,12 +51,14 @@ def check(weights: Path, rank: int, max_tokens: int, rounds: int) -> None:
     results for the models of all rounds."""
     start = starts.start(weights, rank)
     _check_memory(start, rank, max_tokens)
-    need, free = rounds * start.bytes, shutil.disk_usage(there := results_dir()).free
+    need = rounds * start.bytes
+    results = results_dir()
+    free = shutil.disk_usage(results).free
     if need > free:
         raise UserError(
             f"the models to train from {start.path.name} ({rounds} in all) take {in_words(need)}, "
-            f"but {there} has only {in_words(free)} free. Free some space, train fewer rounds, or "
-            "set RESULTS_DIR to a larger disk"
+            f"but {results} has only {in_words(free)} free. Free some space, train fewer rounds, "
+            "or set RESULTS_DIR to a larger disk"
         )
 
 
@@ -81,45 +83,36 @@ def train(options: Options, say: Callable[[str], None] = print) -> dict[str, Any
     completely, or not at all. The log is next to that folder. `say` gets progress lines. If this
     process ends, the training ends too. Raises UserError with the training's last error and the
     path of the log."""
-    given = {
-        name: value for name, value in vars(options).items() if name != "out" and value is not None
-    }
-    args = [
-        arg for name, value in given.items() for arg in (f"--{name.replace('_', '-')}", str(value))
-    ]
-    return supervised("finetune.py", args, options.out, RECORD, say)
+    args = []
+    for name, value in vars(options).items():
+        if name != "out" and value is not None:
+            args += [f"--{name.replace('_', '-')}", str(value)]
+    return supervised("labs.training.finetune", args, options.out, RECORD, say)
 
 
 def supervised(
-    script: str, args: Sequence[str], out: Path, record: str, say: Callable[[str], None]
+    module: str, args: Sequence[str], out: Path, record: str, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Run the training `script` with `args` and `--out` (see `train`). Return the content of its
+    """Run the training `module` with `args` and `--out` (see `train`). Return the content of its
     file `record`."""
-    args = [python_of(), str(ROOT / "scripts" / script), *args, "--out", str(out)]
-    log, last = out.with_name(f"{out.name}.log"), ""
+    args = [python_of(), "-m", module, *args, "--out", str(out)]
+    log = out.with_name(f"{out.name}.log")
+    last = ""
     make_folder(out.parent)
     with running("training", args, 0, log) as process:
         while (status := process.status()) is None:
             time.sleep(POLL)
-            line = next(
-                (line for line in reversed(list(process.tail)) if line.startswith(LINE)), ""
-            )
+            lines = [line for line in process.tail if line.startswith(LINE)]
+            line = lines[-1] if lines else ""
             if line != last:
                 say(line.rstrip())
             last = line
     if status:
-        killed = (
-            "it was killed, probably because the machine ran out of memory"
-            if status == 128 + 9
-            else ""
-        )
-        why = (
-            killed
-            or last_words(list(process.tail)).removeprefix("error: ")
-            or "it printed no error"
-        )
-        raise UserError(f"training ended with status {status}: {why}. Its log is {log}")
-    found: dict[str, Any] = read_json(
-        out / record, "the record of a training", f"Remove {out} and train again"
-    )
-    return found
+        reason = last_words(list(process.tail)).removeprefix("error: ")
+        if status == 128 + 9:
+            reason = "it was killed, probably because the machine ran out of memory"
+        reason = reason or "it printed no error"
+        raise UserError(f"training ended with status {status}: {reason}. Its log is {log}")
+    remedy = f"Remove {out} and train again"
+    content: dict[str, Any] = read_json(out / record, "the record of a training", remedy)
+    return content

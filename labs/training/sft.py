@@ -67,40 +67,19 @@ def finetune(
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     datasets.disable_progress_bars()
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cpu":
-        if "OMP_NUM_THREADS" not in os.environ:
-            torch.set_num_threads(physical_cores())
-        torch.use_deterministic_algorithms(True)
+    device = _device()
     transformers.set_seed(options.seed % SEEDS)
     drawn = list(chain.from_iterable(orders))
-    steps = [
-        sorted(drawn[i : i + STEP_ROWS], key=len, reverse=True)
-        for i in range(0, len(drawn), STEP_ROWS)
-    ]
-    tokens = [sum(map(len, step)) for step in steps]
+    steps = _steps(drawn)
     progress = Progress(len(steps))
+    report = Steps(progress, [sum(map(len, step)) for step in steps])
     try:
         model = _model(folder, options, device)
-        _train(
-            model,
-            folder,
-            [text for step in steps for text in step],
-            options,
-            device,
-            Steps(progress, tokens),
-        )
+        _train(model, folder, list(chain.from_iterable(steps)), options, device, report)
         gc.collect()  # the trainer has a reference cycle, which would keep the optimizer in memory
         peak = torch.cuda.max_memory_allocated() if device == "cuda" else peak_memory()
         if options.lora_rank:
-            lora = model.peft_config["default"]
-            lora.target_modules = sorted(lora.target_modules)  # a set has a random order
-            lora.save_pretrained(str(out / "adapter"))
-            save_file(
-                get_peft_model_state_dict(model),
-                out / "adapter" / ADAPTER,
-                metadata={"format": "pt"},
-            )
+            _save_adapter(model, out / "adapter")
             model = model.merge_and_unload()
         _write_model(folder, model.state_dict(), drawn[0].tokens[-1], out / "model")
     except torch.OutOfMemoryError:
@@ -111,13 +90,34 @@ def finetune(
         ) from None
     except SafetensorError as error:  # also raised for a full disk
         raise OSError(str(error)) from None
-    kind = (
-        f"{torch.cuda.get_device_name()}, bf16"
-        if device == "cuda"
-        else f"cpu, {torch.get_num_threads()} threads"
-    )
+    kind = f"cpu, {torch.get_num_threads()} threads"
+    if device == "cuda":
+        kind = f"{torch.cuda.get_device_name()}, bf16"
     versions = {name: version(name) for name in ("torch", "transformers", "peft", "trl")}
     return {"device": kind, "peak_memory": peak, "versions": versions}, progress.losses
+
+
+def _device() -> str:
+    """Return the device to train on, and prepare the CPU."""
+    if torch.cuda.is_available():
+        return "cuda"
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(physical_cores())
+    torch.use_deterministic_algorithms(True)
+    return "cpu"
+
+
+def _steps(rows: Sequence[Tokens]) -> list[list[Tokens]]:
+    """Return the rows of each step, the longest first."""
+    parts = [rows[i : i + STEP_ROWS] for i in range(0, len(rows), STEP_ROWS)]
+    return [sorted(part, key=len, reverse=True) for part in parts]
+
+
+def _save_adapter(model: Any, folder: Path) -> None:
+    lora = model.peft_config["default"]
+    lora.target_modules = sorted(lora.target_modules)  # a set has a random order
+    lora.save_pretrained(str(folder))
+    save_file(get_peft_model_state_dict(model), folder / ADAPTER, metadata={"format": "pt"})
 
 
 def _model(folder: Path, options: Options, device: str) -> Any:
@@ -133,7 +133,8 @@ def _model(folder: Path, options: Options, device: str) -> Any:
         dtype=dtype,
         device_map={"": 0} if device == "cuda" else None,
     )
-    if not (rank := options.lora_rank):
+    rank = options.lora_rank
+    if not rank:
         return model
     config = LoraConfig(
         r=rank, lora_alpha=ALPHA * rank, target_modules="all-linear", task_type="CAUSAL_LM"
@@ -148,7 +149,9 @@ class Steps(TrainerCallback):
     """A callback that reports each step's loss. `tokens` has the number of tokens of each step."""
 
     def __init__(self, progress: Progress, tokens: Sequence[int]) -> None:
-        self.progress, self.tokens, self.seen = progress, tokens, 0
+        self.progress = progress
+        self.tokens = tokens
+        self.seen = 0
 
     def on_log(
         self, args: Any, state: Any, control: Any, logs: Mapping[str, Any], **_: Any

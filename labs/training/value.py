@@ -63,38 +63,41 @@ def groups_of(path: Path) -> tuple[str, list[Group]]:
     largest populations. Raises UserError."""
     kept = Kept(path)
     with archive(path, kept.head["experiment"]) as journals:
-        found = [_group(kept, journals, row) for row in kept.rows if row["steps"]]
-    mixed = sum(0 < sum(group.right) < len(group.right) for group in found)
+        groups = [_group(kept, journals, row) for row in kept.rows if row["steps"]]
+    mixed = len([group for group in groups if 0 < sum(group.right) < len(group.right)])
     if mixed < FEWEST:
         raise UserError(
             f"{path.name} has {mixed} problems with right and wrong samples, but a value head "
             f"needs {FEWEST}. Run an experiment that draws several samples of more problems, such "
             "as 12_majority N=8"
         )
-    return kept.head["model"]["name"], found
+    return kept.head["model"]["name"], groups
 
 
 def _group(kept: Kept, journals: Archive, row: dict[str, Any]) -> Group:
     step = max(row["steps"], key=lambda step: (len(step["members"]), step["step"]))
     members = step["members"]
-    if any(m["correct"] is None for m in members):
+    if any(member["correct"] is None for member in members):
         raise UserError(
             f"{kept.path.name} has samples without grades. A value head needs right and wrong "
             "samples"
         )
     completions = [member.completion for member in kept.population(journals, step)]
-    asked = [m for each in row["steps"] for m in each["members"]]
-    checks = [call for m in asked for call in m.get("checks", [])]
-    tokens, more = (
-        sum(cost["completion_tokens"] or 0 for cost in costs) for costs in (asked, checks)
-    )
+    everyone = [member for step in row["steps"] for member in step["members"]]
+    checks = [call for member in everyone for call in member.get("checks", [])]
+    tokens = sum(member["completion_tokens"] or 0 for member in everyone)
+    check_tokens = sum(call["completion_tokens"] or 0 for call in checks)
+    texts = [
+        f"{row['statement']}\n\n{completion.thinking}\n\n{completion.text}"
+        for completion in completions
+    ]
     return Group(
         statement=row["statement"],
-        texts=[f"{row['statement']}\n\n{each.thinking}\n\n{each.text}" for each in completions],
-        right=[float(m["correct"]) for m in members],
-        verdicts=[m.get("score") for m in members],
+        texts=texts,
+        right=[float(member["correct"]) for member in members],
+        verdicts=[member.get("score") for member in members],
         tokens=tokens / len(members),
-        check_tokens=more / len(members),
+        check_tokens=check_tokens / len(members),
         vote=step["majority_correct"] or 0.0,
     )
 
@@ -104,17 +107,17 @@ def fit(inputs: Floats, right: Floats) -> Floats:
     minimises the log loss and RIDGE / 2 times the squares of all coefficients but the constant."""
     table = np.column_stack([inputs, np.ones(len(inputs))])
     ridge = np.diag([RIDGE] * inputs.shape[1] + [1e-6])
-    found = np.zeros(table.shape[1])
+    coefficients = np.zeros(table.shape[1])
     for _ in range(ROUNDS):
-        chances = _chances(table @ found)
-        slope = table.T @ (chances - right) + ridge @ found
-        step = np.linalg.solve(
-            (table * (chances * (1 - chances))[:, None]).T @ table + ridge, slope
-        )
-        found -= step
+        chances = _chances(table @ coefficients)
+        slope = table.T @ (chances - right) + ridge @ coefficients
+        weights = chances * (1 - chances)
+        curvature = (table * weights[:, None]).T @ table + ridge
+        step = np.linalg.solve(curvature, slope)
+        coefficients -= step
         if np.abs(step).max() < 1e-6:
             break
-    return found
+    return coefficients
 
 
 def _chances(scores: Floats) -> Floats:
@@ -127,18 +130,16 @@ def values_of(groups: Sequence[Group], vectors: Vectors) -> list[list[float]]:
     after group."""
     folds = np.repeat([group.fold for group in groups], [len(group.texts) for group in groups])
     right = np.array([value for group in groups for value in group.right])
-    found = np.zeros(len(right))
+    values = np.zeros(len(right))
     for fold in range(FOLDS):
         learned = folds != fold
-        mean, scale = (
-            vectors[learned].mean(axis=0, dtype=np.float64),
-            vectors[learned].std(axis=0, dtype=np.float64),
-        )
+        mean = vectors[learned].mean(axis=0, dtype=np.float64)
+        scale = vectors[learned].std(axis=0, dtype=np.float64)
         inputs = (vectors - mean) / np.maximum(scale, 1e-6)
         *weights, constant = fit(inputs[learned], right[learned])
-        found[~learned] = _chances(inputs[~learned] @ np.array(weights) + constant)
+        values[~learned] = _chances(inputs[~learned] @ np.array(weights) + constant)
     ends = np.cumsum([len(group.texts) for group in groups])[:-1]
-    return [part.tolist() for part in np.split(found, ends)]
+    return [part.tolist() for part in np.split(values, ends)]
 
 
 def chosen(scores: Sequence[float | None], right: Sequence[float]) -> float:
@@ -161,7 +162,7 @@ def ways(
         [(group.tokens, group.check_tokens) for group in groups], axis=0
     ).tolist()
     by_value = [chosen(own, group.right) for group, own in zip(groups, values, strict=True)]
-    found = {
+    ways = {
         "one sample": (sample, [fmean(group.right) for group in groups]),
         VOTE: (count * sample, [group.vote for group in groups]),
         f"best of {count} by value": (count * sample, by_value),
@@ -170,51 +171,51 @@ def ways(
     if any(verdict is not None for group in groups for verdict in group.verdicts):
         n = max(1, int(count * sample / (sample + check)))
         by_verdict = [chosen(group.verdicts[:n], group.right[:n]) for group in groups]
-        found[f"best of {n} by own verdict"] = (n * (sample + check), by_verdict)
-    return found
+        ways[f"best of {n} by own verdict"] = (n * (sample + check), by_verdict)
+    return ways
 
 
 def auc(groups: Sequence[Group], scores: Sequence[Sequence[float | None]]) -> stats.Estimate:
     """Estimate the chance that a right sample has a higher score than a wrong one of the same
     problem, averaged over problems that have both."""
-    found = []
-    for group, own in zip(groups, scores, strict=True):
-        known = [
-            (score, right)
-            for score, right in zip(own, group.right, strict=True)
-            if score is not None
-        ]
-        right, wrong = ([score for score, value in known if value == kind] for kind in (1, 0))
-        found.append(stats.auc(right, wrong))
-    return stats.mean_by_problem([each for each in found if each is not None])
+    areas = []
+    for group, group_scores in zip(groups, scores, strict=True):
+        right: list[float] = []
+        wrong: list[float] = []
+        for score, value in zip(group_scores, group.right, strict=True):
+            if score is not None:
+                (right if value == 1 else wrong).append(score)
+        areas.append(stats.auc(right, wrong))
+    return stats.mean_by_problem([area for area in areas if area is not None])
 
 
 def report(name: str, groups: Sequence[Group], values: Sequence[Sequence[float]]) -> str:
     """Return the table of ways to choose an answer, and the AUCs within problems."""
-    found = ways(groups, values)
+    choices = ways(groups, values)
     rows = [["answer", "accuracy", "minus the vote", "p", "tokens"]]
-    for way, (tokens, accuracies) in found.items():
-        pair = stats.paired(found[VOTE][1], accuracies)
-        against = (
-            ["-", "-"]
-            if way == VOTE
-            else [shift(pair.difference, pair.low, pair.high), chance(pair.p)]
-        )
-        rows.append(
-            [way, interval(stats.mean_by_problem(accuracies).to_json()), *against, f"{tokens:,.0f}"]
-        )
+    _, of_vote = choices[VOTE]
+    for way, (tokens, accuracies) in choices.items():
+        accuracy = interval(stats.mean_by_problem(accuracies).to_json())
+        difference = p = "-"
+        if way != VOTE:
+            pair = stats.paired(of_vote, accuracies)
+            difference = shift(pair.difference, pair.low, pair.high)
+            p = chance(pair.p)
+        rows.append([way, accuracy, difference, p, f"{tokens:,.0f}"])
     lines = [
         f"{name}: {len(groups)} problems, values of held-out problems",
         terminal.aligned(rows),
         "",
     ]
-    for kind, scores in (
-        ("values", values),
-        ("own verdicts", [group.verdicts for group in groups]),
-    ):
-        if (share := auc(groups, scores)).n:
-            value, low, high = (f"{each:.3f}" for each in (share.value, share.low, share.high))
-            lines.append(f"AUC of {kind} within a problem: {value} [{low}, {high}], n={share.n}")
+    kinds: dict[str, Sequence[Sequence[float | None]]] = {
+        "values": values,
+        "own verdicts": [group.verdicts for group in groups],
+    }
+    for kind, scores in kinds.items():
+        area = auc(groups, scores)
+        if area.n:
+            span = f"{area.value:.3f} [{area.low:.3f}, {area.high:.3f}]"
+            lines.append(f"AUC of {kind} within a problem: {span}, n={area.n}")
     return "\n".join(
         [*lines, "all intervals: 95% over problems. Differences are paired by problem"]
     )
@@ -242,8 +243,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             tempfile.TemporaryDirectory() as folder,
             served.embedding(policy, Path(folder)) as server,
         ):
-            ours, its = (name.partition("@")[2] for name in (server.model, model))
-            if its and ours != its:
+            selected, stored = server.model.partition("@")[2], model.partition("@")[2]
+            if stored and selected != stored:
                 raise UserError(
                     f"the samples come from {model}, but MODEL selects {server.model}. Set MODEL "
                     "as for the run"

@@ -1,6 +1,7 @@
 """Fixtures of the labs: real Lean, and golden cases on stored journals."""
 
 import platform
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from labs.lean import toolchain
 from labs.lean.toolchain import Toolchain
+from tests.conftest import ROOT
 from tests.golden.cases import LABS
 from tests.golden.checking import check_resumed
 from tests.helpers.once import once
@@ -39,3 +41,16 @@ def stored_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path
         )
 
     return results
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the checkout for programs that write into it."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in ("core", "harness", "labs", "scripts", "experiments", "data"):
+        shutil.copytree(
+            ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "sets")
+        )
+    shutil.copy(ROOT / "setup.sh", folder)
+    (folder / "docs").mkdir()
+    return folder

@@ -6,7 +6,8 @@ import pytest
 
 from core.base.files import storable, write_atomically
 from harness.report.report import main
-from labs.lean import report as lean
+from labs.lean.report import html
+from labs.lean.searches import read
 from labs.proofs import stats
 from tests.helpers import reports
 from tests.helpers.browser import Tab
@@ -112,7 +113,7 @@ def test_what_a_record_says_stays_text(tab: Tab, pages: dict[str, Path]) -> None
 
 
 def page_of(results: Path, out: Path) -> Path:
-    write_atomically(out, lean.html(lean.read(results / "lean")))
+    write_atomically(out, html(read(results / "lean")))
     return out
 
 

@@ -21,7 +21,7 @@ from labs.lean import pairs
 from tests.conftest import ROOT, ended, environment
 from tests.fakes.grader import GradingServer
 from tests.fakes.server import ScriptedServer
-from tests.golden.cases import INPUTS, LABS
+from tests.golden.cases import INPUTS
 from tests.golden.running import REPLIES
 from tests.harness import test_fleet
 from tests.helpers.machine import stand_in
@@ -32,14 +32,12 @@ from tests.labs.lean.test_prepare import benchmark
 from tests.labs.training import helpers as training
 
 Read = Callable[[str], list[dict[str, Any]]]
-TORCH = {"embedded/train.py", "embedded/chances.py", "lean/train_policy.py"}
+ON_SLURM = test_fleet.test_on_slurm_a_job_that_runs_out_of_time_continues_with_new_servers
 # Scripts that tests of other files run in a process.
 ELSEWHERE = {
-    "slurm/submit.sh": test_fleet.test_on_slurm_a_job_that_runs_out_of_time_continues_with_new_servers.__name__,
-    "slurm/servers.sbatch": test_fleet.test_on_slurm_a_job_that_runs_out_of_time_continues_with_new_servers.__name__,
+    "slurm/submit.sh": ON_SLURM.__name__,
+    "slurm/servers.sbatch": ON_SLURM.__name__,
     "slurm/experiment.sbatch": test_fleet.test_a_job_that_fails_cancels_its_servers.__name__,
-    "finetune.py": next(case.name for case in LABS if case.name == "21_star"),
-    "energy.py": next(case.name for case in LABS if case.name == "24_lean_iteration"),
 }
 
 
@@ -79,32 +77,9 @@ def test_every_program_that_is_started_as_a_module_calls_its_main() -> None:
     }
     assert len(started) > 25
     for module in started:
-        path = ROOT / f"{module.replace('.', '/')}.py"
+        path = ROOT / module.replace(".", "/")
+        path = path / "__main__.py" if path.is_dir() else path.with_suffix(".py")
         assert '\nif __name__ == "__main__":\n' in path.read_text("utf-8"), module
-
-
-def program(
-    module: str, *args: object, python: object = sys.executable, folder: Path = ROOT, **changes: str
-) -> str:
-    """Run a module of scripts/ to its end, and return its standard output."""
-    command = [str(python), "-m", f"scripts.{module}", *map(str, args)]
-    env = environment(**changes) | {"PYTHONPATH": str(folder)}
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of the checkout for programs that write into it."""
-    folder = tmp_path_factory.mktemp("checkout")
-    for name in ("core", "harness", "labs", "scripts", "experiments", "data"):
-        shutil.copytree(
-            ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "sets")
-        )
-    shutil.copy(ROOT / "setup.sh", folder)
-    (folder / "docs").mkdir()
-    return folder
 
 
 @pytest.fixture
@@ -284,85 +259,10 @@ def test_value_compares_a_head_with_the_vote(results: Path) -> None:
 
 @runs("constants_page.py")
 def test_the_page_of_constants_is_written(checkout: Path) -> None:
-    program("constants_page", folder=checkout)
+    command = [sys.executable, "-m", "scripts.constants_page"]
+    subprocess.run(
+        command, cwd=checkout, env=environment(PYTHONPATH=str(checkout)), check=True, timeout=600
+    )
     assert (checkout / "docs" / "constants.md").read_bytes() == (
         ROOT / "docs" / "constants.md"
     ).read_bytes()
-
-
-@runs("lean/make_pairs.py")
-@pytest.mark.usefixtures("lean")
-def test_pairs_of_lemmas_are_written(tmp_path: Path) -> None:
-    lemmas = {
-        "name": "a",
-        "statement": "(n : Nat) : n ≤ n",
-        "proof": ["exact Nat.le_refl _"],
-        "teach": True,
-    }
-    (tmp_path / "lemmas.json").write_text(json.dumps({"theorems": [lemmas]}))
-    program(
-        "lean.make_pairs",
-        tmp_path / "pairs.jsonl",
-        "--lemmas",
-        tmp_path / "lemmas.json",
-        "--variants",
-        "1",
-    )
-    assert [each.tactic for each in pairs.read(tmp_path / "pairs.jsonl")][:1] == [
-        "exact Nat.le_refl _"
-    ]
-
-
-@runs("embedded/measure_roles.py")
-def test_the_roles_of_the_model_card_are_measured(results: Path) -> None:
-    shown = program(
-        "embedded.measure_roles",
-        "PROBLEMS=sums_card",
-        "LIMIT=1",
-        "MAX_TOKENS=60",
-        ENGINE="embedded",
-    )
-    assert "AUC" in shown and (results / "embedded_roles.json").is_file()
-
-
-@pytest.mark.faults
-@runs("lean/make_lemmas.py")
-@pytest.mark.usefixtures("lean")
-def test_lemmas_are_written_as_they_are_bundled(checkout: Path) -> None:
-    """This takes a minute."""
-    program("lean.make_lemmas", folder=checkout)
-    for name in ("train", "tune", "test"):
-        path = f"data/lean/lemmas_{name}.json"
-        assert (checkout / path).read_bytes() == (ROOT / path).read_bytes()
-
-
-@pytest.mark.faults
-@runs("embedded/make_graded.py")
-def test_graded_proofs_are_written_as_they_are_bundled(checkout: Path) -> None:
-    program("embedded.make_graded", folder=checkout)
-    path = "data/sums_graded.json"
-    assert (checkout / path).read_bytes() == (ROOT / path).read_bytes()
-
-
-@pytest.mark.faults
-@training.needed
-@runs(*TORCH)
-def test_tiny_models_are_trained_and_measured(tmp_path: Path) -> None:
-    torch: dict[str, Any] = {"python": training.PYTHON}
-    program("embedded.train", "--share", "0.0001", "--out", tmp_path, **torch)
-    shown = program("embedded.chances", tmp_path / "model.gguf", "--lines", "2", **torch)
-    assert "solving, 2 lines" in shown
-    pairs.write(
-        tmp_path / "pairs.jsonl",
-        [pairs.Pair("a", f"p : Prop\n⊢ p → {n}", "intro h") for n in range(9)],
-    )
-    program(
-        "lean.train_policy",
-        tmp_path / "pairs.jsonl",
-        "--out",
-        tmp_path / "policy.gguf",
-        "--tokens",
-        "2000",
-        **torch,
-    )
-    assert (tmp_path / "policy.gguf").stat().st_size > 10**6

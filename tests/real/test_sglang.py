@@ -14,7 +14,7 @@ import pytest
 from core.engines.need import Need
 from core.engines.protocol import Server
 from core.types import Sampling
-from labs.lean import served
+from labs.lean import burnqed, served
 from labs.lean.constants import LeanConstants
 from labs.lean.policy import asked
 from labs.training import to_hf
@@ -66,7 +66,7 @@ def test_rsa_runs(sglang: Server, tmp_path: Path) -> None:
 def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Convert Lean's tiny policy, which does not think, to a folder."""
     folder = tmp_path_factory.mktemp("hf") / "policy"
-    to_hf.convert(served.POLICY, folder)
+    to_hf.convert(burnqed.POLICY, folder)
     return folder
 
 

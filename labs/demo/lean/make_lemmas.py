@@ -1,13 +1,13 @@
 """Generate the lemmas in data/lean/lemmas_{train,tune,test}.json, and check them with Lean.
 
-    python -m labs.demo.lean.make_lemmas [--seed 1] [--fresh 2] [--workers 2]
+    python -m labs.demo lean-lemmas [--seed 1] [--fresh 2] [--workers 2]
 
 Lemmas are propositional (logic.py) or about natural numbers (numbers.py), with proofs of 1 to 14
 tactics that labs/lean/accept.py accepts. A hash of the statement decides whether a lemma is held
 out. `teach` marks training lemmas with proofs of at most TAUGHT tactics, which train the tiny
 policy. Searches must find the longer proofs. `tune` has the held-out lemmas of the first seed,
 which were used to choose settings. `test` has held-out lemmas of another seed, which were not used
-to choose settings. The script takes a minute.
+to choose settings. This takes a minute.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
-from core.base.errors import UserError, command
+from core.base.errors import UserError
 from core.base.files import DATA, write_atomically
 from labs.demo.lean import logic, numbers
 from labs.lean import toolchain
@@ -39,7 +39,7 @@ MOST_CALLS = 160  # most calls of Lean to find a proof by induction
 Lemma = tuple[str, list[str]]
 
 
-async def found(workers: Workers, statement: str) -> Lemma | None:
+async def searched(workers: Workers, statement: str) -> Lemma | None:
     """Return the statement with its shortest proof by numbers.tries, or None if none is found in
     MOST_CALLS calls."""
     first = await workers.run(statement)
@@ -83,17 +83,14 @@ async def generated(lean: Toolchain, count: int, seed: int) -> list[Lemma]:
     by_rule = [*numbers.chains(rng), *numbers.orders(), *numbers.predicates()]
     lemmas = dict(logic.lemmas(seed, BY_LENGTH))
     async with Workers(lean, count) as workers:
-        for statement, tactics in await asyncio.gather(
-            *(shortened(workers, lemma) for lemma in by_rule)
-        ):
+        shortening = [shortened(workers, lemma) for lemma in by_rule]
+        for statement, tactics in await asyncio.gather(*shortening):
             lemmas.setdefault(statement, tactics)
-        searched = await asyncio.gather(
-            *(found(workers, statement) for statement in numbers.by_induction())
-        )
-        for lemma in searched:
-            if lemma:
-                lemmas.setdefault(*lemma)
-        print(f"found {sum(map(bool, searched))} of {len(searched)} proofs by induction")
+        searches = [searched(workers, statement) for statement in numbers.by_induction()]
+        proved = [lemma for lemma in await asyncio.gather(*searches) if lemma]
+        for statement, tactics in proved:
+            lemmas.setdefault(statement, tactics)
+        print(f"found {len(proved)} of {len(searches)} proofs by induction")
     return await checked(lean, count, lemmas)
 
 
@@ -104,19 +101,16 @@ async def fresh(lean: Toolchain, count: int, seed: int, known: Container[str]) -
     Families of lemmas that are the same for all seeds are omitted."""
     rng = random.Random(seed)
     by_rule = [lemma for _ in range(FRESH_CHAINS) for lemma in numbers.chains(rng)]
-    drawn = [
-        *logic.lemmas(seed, {length: FRESH * number for length, number in BY_LENGTH.items()}),
-        *by_rule,
-    ]
+    by_length = {length: FRESH * number for length, number in BY_LENGTH.items()}
+    drawn = [*logic.lemmas(seed, by_length), *by_rule]
     lemmas = {
         statement: tactics
         for statement, tactics in drawn
         if is_held_out(statement) and statement not in known
     }
     async with Workers(lean, count) as workers:
-        lemmas = dict(
-            await asyncio.gather(*(shortened(workers, lemma) for lemma in lemmas.items()))
-        )
+        shortening = [shortened(workers, lemma) for lemma in lemmas.items()]
+        lemmas = dict(await asyncio.gather(*shortening))
     return await checked(lean, count, lemmas)
 
 
@@ -126,9 +120,9 @@ async def checked(lean: Toolchain, count: int, lemmas: Mapping[str, list[str]]) 
 
     async def check(statement: str, tactics: Sequence[str]) -> None:
         async with gate:
-            why = await rejected(lean, Theorem("lemma", statement), tactics)
-        if why:
-            raise UserError(f"{statement}: {list(tactics)} is not a proof ({why})")
+            reason = await rejected(lean, Theorem("lemma", statement), tactics)
+        if reason:
+            raise UserError(f"{statement}: {list(tactics)} is not a proof ({reason})")
 
     await asyncio.gather(*(check(statement, tactics) for statement, tactics in lemmas.items()))
     return sorted(lemmas.items(), key=lambda lemma: (len(lemma[1]), len(lemma[0]), lemma[0]))
@@ -136,7 +130,8 @@ async def checked(lean: Toolchain, count: int, lemmas: Mapping[str, list[str]]) 
 
 def is_held_out(statement: str) -> bool:
     """Return whether a lemma is held out, by a hash of its statement."""
-    return int.from_bytes(hashlib.sha256(statement.encode()).digest()[:4], "big") % 100 < HELD_OUT
+    digest = hashlib.sha256(statement.encode()).digest()
+    return int.from_bytes(digest[:4], "big") % 100 < HELD_OUT
 
 
 def write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
@@ -155,27 +150,23 @@ def main() -> None:
     args = parser.parse_args()
     lean = toolchain.find()
     lemmas = asyncio.run(generated(lean, args.workers, args.seed))
+    statements = {statement for statement, _ in lemmas}
     parts = {
         "train": [lemma for lemma in lemmas if not is_held_out(lemma[0])],
         "tune": [lemma for lemma in lemmas if is_held_out(lemma[0])],
-        "test": asyncio.run(
-            fresh(lean, args.workers, args.fresh, {statement for statement, _ in lemmas})
-        ),
+        "test": asyncio.run(fresh(lean, args.workers, args.fresh, statements)),
     }
     for part, chosen in parts.items():
-        rows = [
-            {"name": f"{part}_{i}", "statement": statement, "proof": tactics}
-            | ({"teach": len(tactics) <= TAUGHT} if part == "train" else {})
-            for i, (statement, tactics) in enumerate(chosen, 1)
-        ]
+        rows: list[dict[str, object]] = []
+        for i, (statement, tactics) in enumerate(chosen, 1):
+            row: dict[str, object] = {"name": f"{part}_{i}"}
+            row |= {"statement": statement, "proof": tactics}
+            if part == "train":
+                row["teach"] = len(tactics) <= TAUGHT
+            rows.append(row)
         write(DATA / "lean" / f"lemmas_{part}.json", rows)
         lengths = Counter(len(tactics) for _, tactics in chosen)
         print(
             f"{part}: {len(rows)} lemmas (number by length of proof: "
             f"{dict(sorted(lengths.items()))})"
         )
-
-
-if __name__ == "__main__":
-    with command():
-        main()

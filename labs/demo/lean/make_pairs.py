@@ -1,8 +1,7 @@
 """Extract pairs of a state and a tactic from the proofs in a file of lemmas. Real Lean computes the
 states.
 
-    python -m labs.demo.lean.make_pairs OUT.jsonl [--lemmas data/lean/lemmas_train.json] [--variants
-    16] [--workers 2]
+    python -m labs.demo lean-pairs OUT.jsonl [--variants 16] [--workers 2]
 
 Only lemmas marked `teach` are used. A variant of a lemma replaces one variable by a formula or a
 term. A variant is kept if Lean accepts the lemma's proof for it.
@@ -15,14 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from core.base.errors import UserError, command
+from core.base.errors import UserError
 from core.base.files import DATA, read_json
 from labs.lean import pairs, toolchain
 from labs.lean.control import of_lemmas
 from labs.lean.pairs import Pair
 
 # Replacements of a variable, by its type. Random variables replace x and y in them.
-PLACES = {
+REPLACEMENTS = {
     "Prop": (
         "(x ∧ y)",
         "(x ∨ y)",
@@ -42,15 +41,18 @@ _STATEMENT = re.compile(r"\((?P<names>[a-z](?: [a-z])*) : (?P<type>Prop|Nat)\) :
 def variant(lemma: dict[str, Any], rng: random.Random) -> dict[str, Any] | None:
     """Return a lemma with one variable replaced, or None if its variables are neither all Prop nor
     all Nat."""
-    found = _STATEMENT.fullmatch(lemma["statement"])
-    if found is None:
+    statement = _STATEMENT.fullmatch(lemma["statement"])
+    if statement is None:
         return None
-    letters, places = LETTERS[found["type"]], PLACES[found["type"]]
-    parts = dict(zip("xy", rng.choices(letters, k=2), strict=True))
-    place = re.sub(r"\b[xy]\b", lambda name: parts[name[0]], rng.choice(places))
-    formula = re.sub(rf"\b{rng.choice(found['names'].split())}\b", place, found["formula"])
-    names = sorted(set(re.findall(r"\b[a-z]\b", formula)) & {*letters, *found["names"].split()})
-    binder = f"({' '.join(names)} : {found['type']})" if names else ""
+    type_, variables = statement["type"], statement["names"].split()
+    letters = LETTERS[type_]
+    drawn = dict(zip("xy", rng.choices(letters, k=2), strict=True))
+    template = rng.choice(REPLACEMENTS[type_])
+    replacement = re.sub(r"\b[xy]\b", lambda name: drawn[name[0]], template)
+    replaced = rng.choice(variables)
+    formula = re.sub(rf"\b{replaced}\b", replacement, statement["formula"])
+    names = sorted(set(re.findall(r"\b[a-z]\b", formula)) & {*letters, *variables})
+    binder = f"({' '.join(names)} : {type_})" if names else ""
     return lemma | {"statement": f"{binder} : {formula}".strip()}
 
 
@@ -59,15 +61,13 @@ def with_variants(
 ) -> list[Pair]:
     rng = random.Random(seed)
     drawn = [variant(lemma, rng) for lemma in lemmas for _ in range(variants)]
-    others = {one["statement"]: one for one in drawn if one}
-    found = of_lemmas(toolchain.find(), count, [*lemmas, *others.values()])
-    if not all(found[: len(lemmas)]):
+    different = {lemma["statement"]: lemma for lemma in drawn if lemma}
+    pairs_by_lemma = of_lemmas(toolchain.find(), count, [*lemmas, *different.values()])
+    if not all(pairs_by_lemma[: len(lemmas)]):
         raise UserError("Lean rejects the proof of a lemma. Generate the lemmas again")
-    print(
-        f"{sum(map(bool, found[len(lemmas) :]))} of {len(others)} variants have the same proof as "
-        "their lemma"
-    )
-    return pairs.merged(found)
+    proved = list(filter(None, pairs_by_lemma[len(lemmas) :]))
+    print(f"{len(proved)} of {len(different)} variants have the same proof as their lemma")
+    return pairs.merged(pairs_by_lemma)
 
 
 def main() -> None:
@@ -82,15 +82,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
-    rows = read_json(args.lemmas, "the lemmas", "Run python -m labs.demo.lean.make_lemmas")[
-        "theorems"
-    ]
+    remedy = "Run python -m labs.demo lean-lemmas"
+    rows = read_json(args.lemmas, "the lemmas", remedy)["theorems"]
     chosen = [row for row in rows if row.get("proof") and row.get("teach")]
-    found = with_variants(chosen, args.variants, args.workers, args.seed)
-    pairs.write(args.out, found)
-    print(f"wrote {len(found)} pairs from {len(chosen)} lemmas")
-
-
-if __name__ == "__main__":
-    with command():
-        main()
+    written = with_variants(chosen, args.variants, args.workers, args.seed)
+    pairs.write(args.out, written)
+    print(f"wrote {len(written)} pairs from {len(chosen)} lemmas")

@@ -6,7 +6,7 @@ make_lemmas.py searches for the proofs by induction with Lean.
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 LETTERS = "abcdef"
 CONTEXTS = (
@@ -19,6 +19,7 @@ CONTEXTS = (
     "({} + {v}) * {n}",
     "{v} + {} * {v}",
 )
+REWRITES = ("zero_add", "mul_succ", "add_succ", "succ_add", "add_assoc", "add_comm")
 Lemma = tuple[str, list[str]]
 
 
@@ -34,19 +35,15 @@ def chains(rng: random.Random) -> Iterator[Lemma]:
         rng.shuffle(names)
         order = list(range(length))
         rng.shuffle(order)
-        context = (
-            rng.choice(CONTEXTS)
-            .replace("{v}", rng.choice(LETTERS))
-            .replace("{n}", str(rng.randint(1, 9)))
-        )
+        context = rng.choice(CONTEXTS)
+        context = context.replace("{v}", rng.choice(LETTERS))
+        context = context.replace("{n}", str(rng.randint(1, 9)))
         given = [f"{names[i]} = {names[i + 1]}" for i in order]
         goal = f"{context.format(names[0])} = {context.format(names[-1])}"
         letters = sorted({letter for letter in goal + "".join(given) if letter in LETTERS})
         tactics = [f"rw [h{order.index(i) + 1}]" for i in range(length)]
-        yield (
-            f"({' '.join(letters)} : Nat) : {' → '.join([*given, goal])}",
-            _intros(length) + tactics,
-        )
+        statement = f"({' '.join(letters)} : Nat) : {' → '.join([*given, goal])}"
+        yield statement, [*_intros(length), *tactics]
 
 
 def orders() -> Iterator[Lemma]:
@@ -59,9 +56,8 @@ def orders() -> Iterator[Lemma]:
     for length, more in itertools.product((2, 3, 4), range(4)):
         given = [f"{LETTERS[i]} ≤ {LETTERS[i + 1]}" for i in range(length)]
         goal = f"a ≤ {LETTERS[length]}" + (f" + {more}" if more else "")
-        steps = ["apply Nat.le_succ_of_le"] * more + [
-            f"apply Nat.le_trans h{i}" for i in range(1, length)
-        ]
+        steps = ["apply Nat.le_succ_of_le"] * more
+        steps += [f"apply Nat.le_trans h{i}" for i in range(1, length)]
         statement = f"({' '.join(LETTERS[: length + 1])} : Nat) : {' → '.join([*given, goal])}"
         yield statement, [*_intros(length), *steps, "assumption"]
 
@@ -88,19 +84,15 @@ def predicates() -> Iterator[Lemma]:
         names = "PQRST"[: length + 1]
         rules = [f"(∀ x, {names[i]} x → {names[i + 1]} x)" for i in range(length)]
         back = [f"apply h{i}" for i in range(length, 0, -1)]
+        last = names[-1]
+        premises = f"({' '.join(names)} : Nat → Prop) : {' → '.join(rules)}"
         yield (
-            (
-                f"({' '.join(names)} : Nat → Prop) : {' → '.join(rules)} → P {start} → {names[-1]} "
-                f"{start}"
-            ),
+            f"{premises} → P {start} → {last} {start}",
             [*_intros(length + 1), *back, "assumption"],
         )
         if start == 0:
             yield (
-                (
-                    f"({' '.join(names)} : Nat → Prop) : {' → '.join(rules)} → (∃ x, P x) → ∃ x, "
-                    f"{names[-1]} x"
-                ),
+                f"{premises} → (∃ x, P x) → ∃ x, {last} x",
                 [
                     *_intros(length + 1),
                     f"rcases h{length + 1} with ⟨x, h{length + 2}⟩",
@@ -118,23 +110,15 @@ def by_induction() -> Iterator[str]:
         "(n : Nat) : 0 * n = 0",
         "(n : Nat) : 1 * n = n",
         "(n : Nat) : n * 1 = n",
-    )
-    yield from (
         "(n : Nat) : n * 2 = n + n",
         "(a b : Nat) : a + b = b + a",
         "(a b c : Nat) : a + b + c = a + (b + c)",
-    )
-    yield from (
         "(a b c : Nat) : a + b + c = a + c + b",
         "(a b c : Nat) : a + (b + c) = b + (a + c)",
-    )
-    yield from (
         "(a b : Nat) : a ≤ a + b",
         "(a b : Nat) : a ≤ b + a",
         "(n : Nat) : n ≤ n",
         "(n : Nat) : 0 ≤ n",
-    )
-    yield from (
         "(n : Nat) : n ≤ n * 1",
         "(a b : Nat) : 0 ≤ a * b",
         "(n : Nat) : 0 * n + n = n",
@@ -158,39 +142,49 @@ def by_induction() -> Iterator[str]:
 
 def tries(state: str) -> list[str]:
     """Return promising tactics for the first goal of a state in Lean's text format."""
-    goal = state.split("\n\n")[0]
-    lines = goal.split("\n")
-    given = [line.partition(" : ") for line in lines if not line.startswith(("⊢", "case"))]
+    lines = state.split("\n\n")[0].split("\n")
     wanted = next(line for line in lines if line.startswith("⊢"))[2:]
-    names = [name for names, _, _ in given for name in names.split()]
-    taken = [int(name[1:]) for name in names if name[:1] == "h" and name[1:].isdigit()]
-    new = f"h{max(taken, default=0) + 1}"
-    if "→" in wanted and not wanted.startswith("∀"):
-        return [f"intro {new}"]
+    given: list[tuple[str, str]] = []  # name and type
+    for line in lines:
+        if not line.startswith(("⊢", "case")):
+            names, _, type_ = line.partition(" : ")
+            given += [(name, type_) for name in names.split()]
+    new = _unused(name for name, _ in given)
     if wanted.startswith("∀"):
-        return [f"intro {wanted[1:].strip(' (').split()[0].rstrip(',')}"]
-    found = ["rfl", "assumption"]
-    found += [f"rw [{names}]" for names, _, text in given if "=" in text and names.startswith("h")]
-    found += [
-        f"apply {names}" for names, _, text in given if text.startswith("∀") and "=" not in text
-    ]
-    if "≤" in wanted:
-        found += ["exact Nat.le_refl _", "apply Nat.le_succ_of_le", "exact Nat.zero_le _"]
-    if "=" in wanted or "≤" in wanted:
-        found += [
-            f"rw [Nat.{name}]"
-            for name in ("zero_add", "mul_succ", "add_succ", "succ_add", "add_assoc", "add_comm")
-        ]
-    numbers = [
-        name
-        for names, _, text in given
-        if text == "Nat"
-        for name in names.split()
-        if name.isalpha()
-    ]
-    if "case" not in state:
-        found += [
+        variable = wanted[1:].strip(" (").split()[0].rstrip(",")
+        return [f"intro {variable}"]
+    if "→" in wanted:
+        return [f"intro {new}"]
+    tactics = ["rfl", "assumption", *_uses(given), *_by_library(wanted)]
+    if "case" not in state:  # one induction is enough
+        numbers = [name for name, type_ in given if type_ == "Nat" and name.isalpha()]
+        tactics += [
             f"induction {name} with | zero => ?_ | succ {name} {new} => ?_"
             for name in reversed(numbers)
         ]
-    return found
+    return tactics
+
+
+def _unused(names: Iterable[str]) -> str:
+    """Return the first name of a hypothesis after `names`."""
+    numbers = [int(name[1:]) for name in names if name[0] == "h" and name[1:].isdigit()]
+    return f"h{max(numbers, default=0) + 1}"
+
+
+def _uses(given: list[tuple[str, str]]) -> list[str]:
+    """Return the tactics that use a hypothesis."""
+    rewrites = [f"rw [{name}]" for name, type_ in given if "=" in type_ and name[0] == "h"]
+    applications = [
+        f"apply {name}" for name, type_ in given if type_.startswith("∀") and "=" not in type_
+    ]
+    return rewrites + applications
+
+
+def _by_library(wanted: str) -> list[str]:
+    """Return the tactics that use Lean's theorems about natural numbers."""
+    tactics = []
+    if "≤" in wanted:
+        tactics += ["exact Nat.le_refl _", "apply Nat.le_succ_of_le", "exact Nat.zero_le _"]
+    if "=" in wanted or "≤" in wanted:
+        tactics += [f"rw [Nat.{name}]" for name in REWRITES]
+    return tactics

@@ -71,66 +71,111 @@ _WORTH = re.compile(
 _ITEM = re.compile(r"[-*•][ \t]+(\S.*)")
 
 
+class _Unreadable(Exception):
+    """The exception for a scheme that breaks the form."""
+
+
 def read(reply: str, shown: str = "") -> dict[str, str] | str | None:
     """Return the new column with the scheme at the end of a reply, or a reason if its points do not
     add up. Returns None if the scheme is missing, breaks the form, or quotes `shown`."""
     # no blank or ``` lines
     lines = [line.strip() for line in reply.split("\n") if line.strip().strip("`").strip()]
-    headings = [
-        (place, section) for place, line in enumerate(lines) if (section := _section(line))
-    ][-3:]
+    headings = [(i, section) for i, line in enumerate(lines) if (section := _section(line))][-3:]
     if tuple(section for _, section in headings) != SECTIONS:
         return None
-    ends = [*(place for place, _ in headings), len(lines)]
-    first, *others = (
-        line.strip().strip(_SIGNS) for line in [lines[ends[0]], *shown.split("\n")] if line.strip()
-    )
-    if (first, lines[ends[0] + 1].strip(_SIGNS)) in pairwise(others):
+    first, second, third = (i for i, _ in headings)
+    if _is_quoted(lines[first], lines[first + 1], shown):
         return None
-    scheme: list[str] = []
-    ways: list[list[int]] = [[]]  # points of the common checkpoints, then of each chain
-    for section, (begin, end) in zip(SECTIONS, pairwise(ends), strict=True):
-        scheme.append(
-            heading := f"{section} ({RULE}):" if section == CHECKPOINTS else f"{section}:"
-        )
-        for line in lines[begin + 1 : end]:
-            item = _ITEM.fullmatch(line)
-            if section == CHECKPOINTS and (chain := _CHAIN.fullmatch(line.strip(_SIGNS))):
-                if not (name := (chain[2] or chain[1] or "").strip(_SIGNS)):
-                    return None
-                scheme.append(f"{CHAIN}: {name}")
-                ways.append([])
-            elif not item:
-                return None
-            elif section != CHECKPOINTS and item[1].strip(" .").lower() == NONE:
-                continue
-            elif section == NO_CREDIT:
-                scheme.append(f"- {item[1]}")
-            elif not (worth := _WORTH.fullmatch(item[1])):
-                return None
-            else:
-                points = int(worth[1] or worth[2])
-                scheme.append(f"- {points} {'point' if points == 1 else 'points'}: {worth[3]}")
-                if section == CHECKPOINTS:
-                    ways[-1].append(points)
-        if section != CHECKPOINTS and scheme[-1] == heading:
-            scheme.append(f"- {NONE}")
+    try:
+        checkpoints, ways = _checkpoints(lines[first + 1 : second])
+        no_credit = _entries(lines[second + 1 : third], have_points=False)
+        deductions = _entries(lines[third + 1 :], have_points=True)
+    except _Unreadable:
+        return None
+    if fault := _fault(ways):
+        return f"does not add up ({fault})"
+    scheme = [
+        f"{CHECKPOINTS} ({RULE}):",
+        *checkpoints,
+        f"{NO_CREDIT}:",
+        *(no_credit or [f"- {NONE}"]),
+        f"{DEDUCTIONS}:",
+        *(deductions or [f"- {NONE}"]),
+    ]
+    return {"grading_scheme": "\n".join(scheme)}
+
+
+def _is_quoted(heading: str, line: str, shown: str) -> bool:
+    """Return whether two lines of a reply follow each other in the text `shown` to the model."""
+    others = [line.strip().strip(_SIGNS) for line in shown.split("\n") if line.strip()]
+    return (heading.strip(_SIGNS), line.strip(_SIGNS)) in pairwise(others)
+
+
+def _checkpoints(lines: list[str]) -> tuple[list[str], list[list[int]]]:
+    """Return the lines of the checkpoints, and the points of the common checkpoints and of each
+    chain. Raises _Unreadable."""
+    written: list[str] = []
+    ways: list[list[int]] = [[]]
+    for line in lines:
+        chain = _CHAIN.fullmatch(line.strip(_SIGNS))
+        if chain:
+            name = (chain[2] or chain[1] or "").strip(_SIGNS)
+            if not name:
+                raise _Unreadable
+            written.append(f"{CHAIN}: {name}")
+            ways.append([])
+        else:
+            points, entry = _worth(_item(line))
+            written.append(entry)
+            ways[-1].append(points)
+    if not all(ways[1:]):
+        raise _Unreadable  # a chain without a checkpoint
+    return written, ways
+
+
+def _entries(lines: list[str], have_points: bool) -> list[str]:
+    """Return the entries of a section after the checkpoints. Raises _Unreadable."""
+    items = [_item(line) for line in lines]
+    entries = [item for item in items if item.strip(" .").lower() != NONE]
+    if have_points:
+        return [_worth(entry)[1] for entry in entries]
+    return [f"- {entry}" for entry in entries]
+
+
+def _item(line: str) -> str:
+    match = _ITEM.fullmatch(line)
+    if not match:
+        raise _Unreadable
+    return match[1]
+
+
+def _worth(item: str) -> tuple[int, str]:
+    """Return the points of an item, and the item in the scheme's form. Raises _Unreadable."""
+    match = _WORTH.fullmatch(item)
+    if not match:
+        raise _Unreadable
+    points = int(match[1] or match[2])
+    unit = "point" if points == 1 else "points"
+    return points, f"- {points} {unit}: {match[3]}"
+
+
+def _fault(ways: list[list[int]]) -> str:
+    """Return the first way whose checkpoints do not add up to MAX_POINTS, or ""."""
     common, *chains = ways
-    if not all(chains):
-        return None
-    totals = {
-        f"chain {number}: ": sum(common + chain) for number, chain in enumerate(chains, 1)
-    } or {"": sum(common)}
-    fault = next(
-        (f"{name}{total} points" for name, total in totals.items() if total != MAX_POINTS), None
-    )
-    return f"does not add up ({fault})" if fault else {"grading_scheme": "\n".join(scheme)}
+    if not chains:
+        total = sum(common)
+        return "" if total == MAX_POINTS else f"{total} points"
+    for number, chain in enumerate(chains, 1):
+        total = sum(common) + sum(chain)
+        if total != MAX_POINTS:
+            return f"chain {number}: {total} points"
+    return ""
 
 
 def _section(line: str) -> str | None:
     """Return the name of the section that a line opens, or None."""
-    found = _HEADING.fullmatch(line.strip(_SIGNS))
-    return found[1].capitalize() if found else None
+    heading = _HEADING.fullmatch(line.strip(_SIGNS))
+    return heading[1].capitalize() if heading else None
 
 
 SCHEMES = Tool("schemes", "a grading_scheme", ABOUT, OURS, ENDING, ("grading_scheme",), read)

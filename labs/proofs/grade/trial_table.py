@@ -2,13 +2,14 @@
 for each attack."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from core.base.prices import shown
 from core.base.terminal import aligned, cut, short, wrapped
 from harness.report.table import NONE
 
-Of = Mapping[str, Any]
+Json = Mapping[str, Any]
 WIDEST = 20  # most characters for the name of a writer or a prompt
 LEGEND = """Brackets contain 95% intervals over problems. Kappa, points given, tokens and dollars \
 give each proof the \
@@ -32,47 +33,52 @@ average.
 A proof is lost if only its points with the attack are missing."""
 
 
-def text(document: Of) -> str:
+def text(document: Json) -> str:
     """Return the tables of a test's `document`, and their legend, as one text."""
     plain = [way for way in document["ways"] if not way["attack"]]
-    parts, notes = [aligned(_rows(plain, document["people"]))], [LEGEND]
+    parts = [aligned(_rows(plain, document["people"]))]
+    notes = [LEGEND]
     if document["attacks"]:
-        rows = [
-            [of["attack"], _shift(of["change"]), *(f"{of[name]:,}" for name in MOVED)]
-            for of in document["attacks"]
-        ]
-        head = ["attack", "change, points", *MOVED.values()]
-        parts.append(f"attacks, under the prompt {plain[0]['way']}\n{aligned([head, *rows])}")
+        attacks = aligned(_attacks(document["attacks"]))
+        parts.append(f"attacks, under the prompt {plain[0]['way']}\n{attacks}")
         notes.append(LEGEND_OF_ATTACKS)
     if document["left_out"]:
         notes.append(
             "prompts left out because the set lacks a text they show: "
             f"{', '.join(document['left_out'])}"
         )
-    if (source := document["problem_set"]["source"]).startswith("bundled: "):
+    source = document["problem_set"]["source"]
+    if source.startswith("bundled: "):
         notes.append(f"No person graded these proofs. They are {source.removeprefix('bundled: ')}")
-    if note := (document["model"].get("card") or {}).get("note"):
-        notes.append(f"note: {note}")
+    card = document["model"].get("card") or {}
+    if card.get("note"):
+        notes.append(f"note: {card['note']}")
     return "\n\n".join([*parts, wrapped("\n".join(notes), "  ")])
 
 
-def _rows(ways: Sequence[Of], people: Of) -> list[list[str]]:
+def _attacks(attacks: Sequence[Json]) -> list[list[str]]:
+    """Return the rows of the attacks' table."""
+    rows = [["attack", "change, points", *MOVED.values()]]
+    for attack in attacks:
+        counts = [f"{attack[name]:,}" for name in MOVED]
+        rows.append([attack["attack"], _shift(attack["change"]), *counts])
+    return rows
+
+
+def _rows(ways: Sequence[Json], people: Json) -> list[list[str]]:
     """Return the table's rows. Each row has a name, then a cell for each of `ways`."""
     rows: list[list[str]] = []
 
-    def add(name: str, cell: Callable[[Of], str]) -> None:
+    def add(name: str, cell: Callable[[Json], str]) -> None:
         rows.append([name, *map(cell, ways)])
 
     add("prompt", lambda way: cut(way["way"], WIDEST))
     add("shows reference", lambda way: "yes" if way["has_reference"] else "no")
     add("graded", lambda way: f"{way['graded']:,} of {way['proofs']:,}")
-    for why in sorted({why for way in ways for why in (*way["missing"], *way["not_delivered"])}):
-        rows.append(
-            [
-                f"  {why}",
-                *(f"{(way['missing'] | way['not_delivered']).get(why, 0):,}" for way in ways),
-            ]
-        )
+    ungraded = [way["missing"] | way["not_delivered"] for way in ways]
+    for reason in sorted(set().union(*ungraded)):
+        counts = [f"{by_reason.get(reason, 0):,}" for by_reason in ungraded]
+        rows.append([f"  {reason}", *counts])
     add("error, points", lambda way: _interval(way["mean_absolute_error"]))
     add("same bucket, %", lambda way: _interval(way["bucket_accuracy"], 100, 0))
     add("order kept, %", lambda way: _interval(way["order_kept"], 100, 0))
@@ -84,11 +90,11 @@ def _rows(ways: Sequence[Of], people: Of) -> list[list[str]]:
     add("kappa", lambda way: _interval(way["quadratic_kappa"]))
     add("bias, points", lambda way: _shift(way["bias"], 1))
     for kind in ("bias_by_writer", "bias_by_length"):
-        found = [{each["group"]: each for each in way[kind]} for way in ways]
-        for group in dict.fromkeys(name for of in found for name in of):
-            n = max(of[group]["n"] for of in found if group in of)
+        biases = [{bias["group"]: bias for bias in way[kind]} for way in ways]
+        for group in dict.fromkeys(chain(*biases)):
+            n = max(by_group[group]["n"] for by_group in biases if group in by_group)
             name = cut(group.removesuffix(" characters"), WIDEST - 4)
-            rows.append([f"  {name} ({n})", *(_shift(of.get(group), 1) for of in found)])
+            rows.append([f"  {name} ({n})", *(_shift(bias.get(group), 1) for bias in biases)])
     add("given (people)", lambda way: "")
     for points, by_people in enumerate(people["given"]):
         rows.append([f"  {points} ({by_people})", *(f"{way['given'][points]:,}" for way in ways)])
@@ -100,23 +106,24 @@ def _rows(ways: Sequence[Of], people: Of) -> list[list[str]]:
     return rows
 
 
-def _interval(of: Of, times: float = 1, digits: int = 2) -> str:
-    if of["value"] is None:
+def _interval(estimate: Json, times: float = 1, digits: int = 2) -> str:
+    if estimate["value"] is None:
         return NONE
-    bounds = (
-        ""
-        if of["low"] is None
-        else f" [{times * of['low']:.{digits}f}, {times * of['high']:.{digits}f}]"
-    )
-    return f"{times * of['value']:.{digits}f}{bounds}"
+    value = f"{times * estimate['value']:.{digits}f}"
+    if estimate["low"] is None:
+        return value
+    low, high = times * estimate["low"], times * estimate["high"]
+    return f"{value} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
-def _shift(of: Of | None, digits: int = 2) -> str:
-    if not of:
+def _shift(change: Json | None, digits: int = 2) -> str:
+    if not change:
         return NONE
-    mean = of["mean"] if "mean" in of else of["difference"]
-    return f"{mean:+.2f} [{of['low']:+.{digits}f}, {of['high']:+.{digits}f}]"
+    mean = change["mean"] if "mean" in change else change["difference"]
+    return f"{mean:+.2f} [{change['low']:+.{digits}f}, {change['high']:+.{digits}f}]"
 
 
-def _mean(of: Of | None, show: Callable[[float], str]) -> str:
-    return "unknown" if of is None else NONE if of["value"] is None else show(of["value"])
+def _mean(estimate: Json | None, show: Callable[[float], str]) -> str:
+    if estimate is None:
+        return "unknown"
+    return NONE if estimate["value"] is None else show(estimate["value"])

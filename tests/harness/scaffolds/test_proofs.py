@@ -24,8 +24,8 @@ from harness.run import solve, solve_sync
 from harness.scaffolds.majority import MAJORITY
 from harness.scaffolds.stopping import RSA_ADAPTIVE
 from harness.session import equal_compute
-from harness.session.regrade import regrade
 from harness.session.checks import check_kind
+from harness.session.regrade import regrade
 from tests.fakes.model import PROOF, SIZES, Wayward, every_scaffold, run
 
 

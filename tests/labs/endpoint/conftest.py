@@ -16,13 +16,13 @@ import pytest
 from core.client.journal import Journal
 from core.engines.protocol import Server
 from core.rsa import RSA, RsaConstants
-from labs.endpoint import app
+from labs.endpoint import app, cli
 from labs.endpoint.chat import Offer
 
 STATEMENT = "Find the remainder when 9*15 + 8*67 + 2*69 + 6*41 is divided by 1000."
 ASKED = [{"role": "user", "content": STATEMENT}]
 DEFAULTS = RsaConstants(N=4, K=2, T=1, MAX_TOKENS=300, ANSWER_TOKENS=0)
-OFFERS = app.offered(["MAX_TOKENS=300", "ANSWER_TOKENS=0"]) | {"rsa": Offer("rsa", RSA, DEFAULTS)}
+OFFERS = cli.offered(["MAX_TOKENS=300", "ANSWER_TOKENS=0"]) | {"rsa": Offer("rsa", RSA, DEFAULTS)}
 Start = Callable[..., "Running"]
 
 

@@ -20,7 +20,7 @@ from core.engines.protocol import Server
 from core.eval import groups
 from core.types import Completion
 from labs.endpoint import answer as answering
-from labs.endpoint import app, chat
+from labs.endpoint import app, chat, cli
 from tests.conftest import python
 from tests.fakes.http import Proxy, answer, reset
 from tests.labs.endpoint.conftest import ASKED, OFFERS, STATEMENT, Running, Start, reply
@@ -134,14 +134,14 @@ def test_every_scaffold_is_a_model_with_its_own_constants(shared: Running, name:
 
 
 def test_the_command_lines_constants_apply_to_the_scaffolds_that_have_them() -> None:
-    offers = app.offered(["N=4", "ROUNDS=2"])
+    offers = cli.offered(["N=4", "ROUNDS=2"])
     assert next(iter(offers)) == "rsa" and OFFERS.keys() - offers.keys() == {"nomos"}, (
         "its K is larger than 4"
     )
     own = {name: chat.own(offer.defaults).split() for name, offer in offers.items()}
     assert own["rsa"][:3] == ["N=4", "K=3", "T=5"] and own["refinement"] == ["N=4", "ROUNDS=2"]
     assert own["majority"] == ["N=4", "STAGE=0"] and own["selfcheck"][1] == "ROUNDS=2"
-    assert [*app.offered(["SCAFFOLD=13_best_of", "N=2"])] == ["best_of"], "RSA's K does not count"
+    assert [*cli.offered(["SCAFFOLD=13_best_of", "N=2"])] == ["best_of"], "RSA's K does not count"
 
 
 def test_a_scaffold_that_selects_answers_with_its_choice_and_not_with_the_majority(
@@ -415,7 +415,7 @@ def test_the_command_serves_until_it_is_stopped_also_while_it_answers(
 ) -> None:
     allowed = ("--host", "localhost", "--allow-host", "rsa.example.org")
     process = python(
-        "-m", "labs.endpoint.app", "N=4", "--port", "0", "K=2", "MAX_TOKENS=300", "T=500", *allowed
+        "-m", "labs.endpoint.cli", "N=4", "--port", "0", "K=2", "MAX_TOKENS=300", "T=500", *allowed
     )
     assert process.stdout is not None
     line = process.stdout.readline()
@@ -475,7 +475,7 @@ def test_bad_input_is_one_line_and_status_2(
     monkeypatch.setenv("PORT", "29871")
     # a port in use
     with socket.create_server(("127.0.0.1", 29872)), pytest.raises(SystemExit, match="2"):
-        app.main(["--port", "0", *args])
+        cli.main(["--port", "0", *args])
     assert not (results / "journal").exists()
     out, err = capsys.readouterr()
     assert out == "" and err.startswith("error: ") and err.count("\n") == 1 and named in err

@@ -90,33 +90,44 @@ NO_JSON: list[Any] = [
     [],
 ]
 IMAGE = {"type": "image_url", "image_url": {"url": "x"}}
+FIELDS: list[tuple[str, Any]] = [
+    *[("model", model) for model in ("gpt-5", "rsa", "vote/m", "rsa/n")],
+    ("best_of", {"N": 1}),
+    ("rsa", 5),
+    ("messages", []),
+    ("messages", [{"role": "user", "content": " \n"}]),
+    ("messages", [*ASKED, {"role": "assistant", "content": "The"}]),
+    ("max_tokens", 0),
+    ("max_tokens", 1.5),
+    ("temperature", True),
+    ("temperature", -1),
+    ("seed", -1),
+    ("n", 2),
+    ("logprobs", True),
+    ("tools", [{"type": "function"}]),
+    ("response_format", {"type": "json_object"}),
+    ("presence_penalty", 0.5),
+]
+CONSTANTS: list[tuple[str, Any]] = [
+    ("N", 10**5),
+    ("M", 1),
+    ("TIMEOUT", 1),
+    ("MAX_DOLLARS", 1),
+    ("CARRY", "all"),
+    ("RUNS", 3),
+    ("sampling", "card"),
+]
+CALL: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": [{}]}
 ERRORS: list[tuple[Any, str | None]] = [  # bodies, and the fields that are refused
-    *((body, None) for body in NO_JSON),
-    *(({name: value}, name) for name, value in (
-        *(("model", model) for model in ("gpt-5", "rsa", "vote/m", "rsa/n")), ("best_of", {"N": 1}), ((
-            "rsa"
-        ), 5),
-        ("messages", []), ("messages", [{"role": "user", "content": " \n"}]),
-        ("messages", [*ASKED, {"role": "assistant", "content": "The"}]), ("max_tokens", 0), ((
-            "max_tokens"
-        ), 1.5),
-        ("temperature", True), ("temperature", -1), ("seed", -1), ("n", 2), ("logprobs", True),
-        ("tools", [{"type": "function"}]), ("response_format", {"type": "json_object"}), ((
-            "presence_penalty"
-        ), 0.5),
-    )),
+    *[(body, None) for body in NO_JSON],
+    *[({name: value}, name) for name, value in FIELDS],
     ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
     ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
-    ({"messages": [{"role": "assistant", "content": None, "tool_calls": [{}]}]}, (
-        "messages[0].content"
-    )),
+    ({"messages": [CALL]}, "messages[0].content"),
     ({"messages": [{"role": "user", "content": [IMAGE]}]}, "messages[0].content[0].type"),
     ({"rsa": {"K": 5}}, "rsa"),
-    *(({"rsa": {name: value}}, f"rsa.{name}") for name, value in (
-        ("N", 10**5), ("M", 1), ("TIMEOUT", 1), ("MAX_DOLLARS", 1), ("CARRY", "all"),
-        ("RUNS", 3), ("sampling", "card"),
-    )),
-]  # fmt: skip
+    *[({"rsa": {name: value}}, f"rsa.{name}") for name, value in CONSTANTS],
+]
 
 
 @pytest.mark.parametrize(("body", "param"), ERRORS)

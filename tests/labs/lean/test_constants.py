@@ -47,3 +47,9 @@ def test_constants_that_make_no_search_are_refused(changes: dict[str, Any], name
 def test_a_trial_of_the_orders_leaves_nodes_to_the_policy() -> None:
     found = AblationConstants(EXPLORE="lemmas", MAX_NODES=60, SMOKE=1).tried()
     assert len(found.probes) < found.MAX_NODES and found.EXPLORE == "none" and found.SEEDS == 1
+
+
+def test_a_trial_says_which_constants_it_sets() -> None:
+    [(name, text)] = IterationConstants(SMOKE=1).trial_rows()
+    assert name == "trial" and "MAX_NODES=4" in text and "MAX_THEOREMS=6" in text
+    assert IterationConstants().trial_rows() == []

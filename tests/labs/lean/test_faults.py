@@ -23,7 +23,7 @@ from core.base.files import sha256
 from core.client.journal import Journal
 from core.engines.need import Need
 from harness.session.session import Session
-from labs.lean import outcome, served, trajectories
+from labs.lean import burnqed, outcome, served, trajectories
 from labs.lean.constants import LeanConstants
 from labs.lean.energy import guided
 from labs.lean.search import ERROR
@@ -236,14 +236,14 @@ def test_an_energy_that_helps_guides_the_next_searches_and_a_kill_changes_nothin
     assert_same(tmp_path / "killed", tmp_path / "once", 1)
 
 
-def test_embeddings_that_stop_in_a_guided_search_are_one_line_and_what_a_failure_ended_is_owed_again(
+def test_embeddings_that_stop_in_a_guided_search_are_one_line_and_the_search_is_owed_again(
     lean: Toolchain, tmp_path: Path
 ) -> None:
     theorems = [Theorem(*each) for each in LEARNED[:3]]
     config = LeanConstants(MAX_NODES=8, CANDIDATES=4, MAX_TOKENS=64, NUM_WORKERS=1)
     with (
         served.policy(Need(0, 64, 0), tmp_path) as server,
-        embedding(Weights(served.POLICY), tmp_path) as embeds,
+        embedding(Weights(burnqed.POLICY), tmp_path) as embeds,
         Journal(tmp_path / "journal.jsonl") as journal,
     ):
         proxy = Refusing(embeds.base_url)

@@ -10,10 +10,11 @@ import pytest
 
 from core.base.errors import UserError
 from labs.lean import pairs
+from labs.lean.burnqed import POLICY
 from labs.lean.constants import IterationConstants
-from labs.lean.iterate import Iterations, check_apart
+from labs.lean.iterate import Iterations
+from labs.lean.iteration_files import check_apart
 from labs.lean.outcome import Record
-from labs.lean.served import POLICY
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
 from labs.training import process, to_hf

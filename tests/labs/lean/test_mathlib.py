@@ -93,8 +93,14 @@ class Machine:
         program.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
         program.chmod(0o755)
         stamp = 'cat requirements.txt locks/requirements.lock | cksum; "$PYTHON" --version'
-        done = subprocess.run(["bash", "-c", stamp], cwd=self.checkout, env=os.environ | self.environment, text=True,
-                              capture_output=True, check=True)  # fmt: skip
+        done = subprocess.run(
+            ["bash", "-c", stamp],
+            cwd=self.checkout,
+            env=os.environ | self.environment,
+            text=True,
+            capture_output=True,
+            check=True,
+        )
         (self.checkout / ".venv" / ".installed-requirements").write_text(done.stdout)
 
     def run(self, **changes: str) -> "subprocess.CompletedProcess[str]":

@@ -8,17 +8,17 @@ import pytest
 
 from core.base.errors import UserError
 from harness.report.report import main
-from labs.lean import report as lean
 from labs.lean import trajectories
-from labs.lean.report import Report
+from labs.lean.report import html
+from labs.lean.searches import Report, read
+from labs.lean.tables import overview, tables
 from tests.helpers.reports import EVIL, refused
 from tests.labs.lean import searches
 
 
 def columns(found: Report) -> list[dict[str, list[str]]]:
     return [
-        {column.head: list(column.cells) for column in table.columns}
-        for table in lean.tables(found)
+        {column.head: list(column.cells) for column in table.columns} for table in tables(found)
     ]
 
 
@@ -29,7 +29,7 @@ def test_rates_gains_and_costs_are_those_worked_out_by_hand(results: Path) -> No
     searches.record(results / "lean" / "baseline")
     searches.searched(results / "lean" / "baseline" / "trajectories", None, 1)
     searches.iteration(results)
-    by_nodes, gains, energy, taken, ended, time = columns(lean.read(results / "lean"))
+    by_nodes, gains, energy, taken, ended, time = columns(read(results / "lean"))
     assert by_nodes["searches"] == [
         "baseline",
         "first policy",
@@ -73,7 +73,7 @@ def test_the_parts_of_a_baseline_are_rows_of_one_table(results: Path) -> None:
         )
     for name in ("eval_before", "eval_before_energy"):
         searches.searched(searches.record(results / "lean" / "iteration_0") / name, *searches.FIRST)
-    labels = columns(lean.read(results / "lean"))[0]["searches"]
+    labels = columns(read(results / "lean"))[0]["searches"]
     first = ["first policy", "first policy, energy"]
     assert labels == ["baseline", "baseline, index", "baseline, minif2f", *first]
 
@@ -81,7 +81,7 @@ def test_the_parts_of_a_baseline_are_rows_of_one_table(results: Path) -> None:
 def test_an_iteration_is_compared_with_the_one_before_and_with_the_first(results: Path) -> None:
     searches.iteration(results)
     searches.searched(searches.record(results / "lean" / "iteration_1") / "eval", *searches.GUIDED)
-    gains = columns(lean.read(results / "lean"))[1]
+    gains = columns(read(results / "lean"))[1]
     assert gains["policy"] == ["first policy", "iteration 0", "iteration 1"]
     assert gains["won, lost"] == ["-", "5, 1", "1, 0"] and gains["won, lost (first)"] == [
         "-",
@@ -99,7 +99,7 @@ def test_without_the_first_policys_evaluation_the_baseline_does_not_stand_in_for
         searches.record(results / "lean" / "baseline") / "trajectories", *searches.FIRST
     )
     searches.searched(searches.record(results / "lean" / "iteration_0") / "eval", *searches.ALONE)
-    gains = columns(lean.read(results / "lean"))[1]
+    gains = columns(read(results / "lean"))[1]
     assert gains["policy"] == ["iteration 0"] and gains["won, lost"] == gains[
         "won, lost (first)"
     ] == ["-"]
@@ -117,13 +117,13 @@ def test_what_is_there_of_a_run_that_goes_on_is_shown_with_notes(
     trajectories.part(own / "trajectories", "t2").with_suffix(".json").write_text("{}")
     # put aside
     searches.searched(searches.record(results / "lean" / "iteration_0.2026-01-01") / "eval", 1, 2)
-    found = lean.read(results / "lean")
+    found = read(results / "lean")
     assert [each.label for each in found.searches] == [
         "first policy",
         "iteration 0, training set",
         "iteration 0",
     ]
-    assert columns(found)[1]["minus before"] == ["-", "-"] and b"".join(lean.html(found))
+    assert columns(found)[1]["minus before"] == ["-", "-"] and b"".join(html(found))
     assert [note.split(" ")[0] for note in found.notes] == ["iteration_0", "iteration"]
     monkeypatch.setenv("COLUMNS", "80")
     main(["lean"])
@@ -143,7 +143,7 @@ def test_nothing_there_is_one_line(results: Path, capsys: pytest.CaptureFixture[
         assert "23_lean_baseline" in refused(capsys, "lean")
         searches.record(results / "lean" / "baseline")
     with pytest.raises(UserError):
-        lean.overview(results / "lean")
+        overview(results / "lean")
 
 
 @pytest.mark.parametrize("more", ["--live", "--figures", "--jsonl", "--inspect=x", "02_rsa_basic"])

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.base.errors import UserError
+from labs.lean.priorities import priorities, scaled
 from labs.lean.search import (
     BUDGET,
     EMPTY,
@@ -20,8 +21,6 @@ from labs.lean.search import (
     Found,
     merged,
     plain,
-    priorities,
-    scaled,
     search,
 )
 from labs.lean.theorem import State, Step

@@ -19,9 +19,7 @@ from labs.proofs.graded import PUBLISHED, check, scheme_of
 HASH = "5f37d42ade313f2b604ecff0e689c8c1b723de98fe870225a4028fac1d6db8f1"
 
 
-def test_the_bundled_proofs_are_of_held_out_problems_and_their_points_are_those_of_their_lines() -> (
-    None
-):
+def test_the_bundled_proofs_are_of_held_out_problems_and_have_the_points_of_their_lines() -> None:
     made = graded.load("sums_graded")
     assert (made.sha256, made.version, made.licence, len(made.problems)) == (
         HASH,

@@ -77,7 +77,7 @@ def test_what_is_gone_or_changed_is_made_again_and_nothing_behind_it(
     # Trains as before: tests/labs/training/test_loop.py shows that equal rows give equal bits.
     made = whole / "21_star/seed0/round1"
     # behind --data and --out
-    train = f'cmp "$5" {made}/traces.jsonl && cp -r {made}/trained "${{@: -1}}"'
+    train = f'cmp "$6" {made}/traces.jsonl && cp -r {made}/trained "${{@: -1}}"'
     stand_in(tmp_path / "bin", train=f'[ "$1" = -c ] && exit; {train}')
     status, out, err = star(results, *SMALL, TRAIN_PYTHON=str(tmp_path / "bin" / "train"))
     assert status == 0, err

@@ -143,7 +143,7 @@ def test_a_template_that_cannot_be_rendered_is_one_line(
         Chat.of(tmp_path / "hf")
 
 
-# What finetune.py refuses before it imports torch
+# What finetune.sh refuses before it imports torch
 
 
 def refused(*args: object) -> str:

@@ -48,7 +48,9 @@ def test_the_figures_of_a_poor_grader_and_its_fall_for_attacks(
         assert proof
         if ATTACKS["fence"] in prompt:
             return "I am confused."
-        return f"Well.\nPoints: {7 if ATTACKS['instruction'] in prompt else points_of(proof[2].partition(chr(10))[0])}"
+        first_line = proof[2].partition("\n")[0]
+        points = 7 if ATTACKS["instruction"] in prompt else points_of(first_line)
+        return f"Well.\nPoints: {points}"
 
     grader, rows = desk.grader, proofs(6)
     grader.reply = reply
