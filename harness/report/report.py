@@ -14,8 +14,7 @@ from core.base.files import results_dir
 from core.base.terminal import say, wrapped
 from harness.report import compare, jsonl, page, plot, tables
 from harness.report.data import Results
-from harness.report.tables import interval
-from harness.results import doubling, labs
+from harness.results import labs
 from harness.results.find import comparison, comparisons, found
 from harness.results.warnings import is_ungraded
 
@@ -41,15 +40,6 @@ def show(runs: Sequence[Results], anyway: bool = False) -> None:
                 f"{won}{counted}"
             )
             print(f"\n{wrapped(text)}")
-            if more := doubling.of_run(run.problems):
-                text = (
-                    f"with twice the tokens ({more.tokens:,.0f} a problem so far), the vote may be "
-                )
-                text += (
-                    f"{interval(more.then.to_json())}, extrapolated from "
-                    f"{interval(more.now.to_json())}"
-                )
-                print(wrapped(text))
         for warning in run.head.warnings:
             print(wrapped(f"note: {one_line(warning)}", "  "))
         print()
