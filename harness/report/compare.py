@@ -107,7 +107,7 @@ def _check(first: Result, other: Result, anyway: bool) -> list[str]:
 
     both, differences = f"{first.name} and {other.name}", []
     (model, other_model), (kind, other_kind) = of("model", "name"), of("engine", "kind")
-    server, other_server = of("model", "told")  # a server's description of its model
+    server, other_server = of("model", "reported")  # a server's description of its model
     if len({*of("problem_set", "sha256")}) > 1:
         sets = " and ".join(map(str, of("problem_set", "name")))
         differences.append(f"{both} have different problem sets ({sets})")

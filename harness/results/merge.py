@@ -168,7 +168,7 @@ def _differing(heads: Sequence[dict[str, Any]]) -> list[str]:
     """Return warnings about differences between runs that do not prevent a merge."""
     compared = {
         "engine": [(head["engine"]["kind"], head["engine"].get("version")) for head in heads],
-        "the server's description of its model": [head["model"].get("told") for head in heads],
+        "the server's description of its model": [head["model"].get("reported") for head in heads],
         "prices": [head.get("prices") for head in heads],
         "commit": [head["provenance"].get("git_commit") for head in heads],
     }

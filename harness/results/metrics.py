@@ -92,7 +92,7 @@ class _Population:
             paid = [
                 reading["completion_tokens"]
                 for reading, m in zip(now, members, strict=True)
-                if "again" not in m
+                if "carried_over" not in m
             ]
             value = (
                 mean
@@ -156,7 +156,7 @@ class RunMetrics:
         members = record["members"]
         if any(m["doubt"] == NO_REFERENCE for m in members):
             self._no_reference.add(problem // self._runs)
-        side_calls = [call for m in members for call in m.get("checks", [])]
+        side_calls = [call for m in members for call in m.get("side_calls", [])]
         costs = [*members, *side_calls]
         step.seconds += sum(cost["seconds"] for cost in costs)
         counted = [
@@ -180,7 +180,7 @@ class RunMetrics:
         self._why["notes"].update(note for m in members for note in m.get("notes", []))
         for name in ("not_forced", "not_waited"):
             self._why[name].update(
-                cost[name] for cost in costs if name in cost and "again" not in cost
+                cost[name] for cost in costs if name in cost and "carried_over" not in cost
             )
         self._why["context"].update(str(m["context"]) for m in members if "context" in m)
         self._side_calls.update(
@@ -189,22 +189,22 @@ class RunMetrics:
             failed=sum("error" in call for call in side_calls),
             **{name: n for name in SILENT if (n := sum(name in call for call in side_calls))},
         )
-        self._add_scores(problem, [m for m in members if "score" in m], "partial" in record)
+        self._add_scores(problem, [m for m in members if "self_score" in m], "partial" in record)
         return self.unstated.add(record, population)
 
     def _add_scores(self, problem: int, scored: Sequence[dict[str, Any]], is_partial: bool) -> None:
         if not scored:
             return
         verdicts = [verdict for m in scored for verdict in m.get("verdicts", [])]
-        readable = [m for m in scored if m["score"] is not None]
+        readable = [m for m in scored if m["self_score"] is not None]
         for m in readable:
             if m["correct"] is not None and not is_partial:
-                self._scores[m["correct"]][problem].append(m["score"])
+                self._scores[m["correct"]][problem].append(m["self_score"])
         self._verification.update(
             verdicts=len(verdicts), unreadable=verdicts.count(None), selections=1
         )
         # all scores are equal
-        self._verification["uniform_selections"] += len({m["score"] for m in readable}) <= 1
+        self._verification["uniform_selections"] += len({m["self_score"] for m in readable}) <= 1
 
     @property
     def progress(self) -> str:
@@ -253,7 +253,7 @@ class RunMetrics:
             name: dict(sorted(counts.items())) for name, counts in self._why.items() if counts
         }
         if self._side_calls["completions"]:
-            found["checks"] = dict(self._side_calls)
+            found["side_calls"] = dict(self._side_calls)
         if self._verification:
             right, wrong = (list(chain.from_iterable(of.values())) for of in self._scores.values())
             counts = {"auc": stats.auc(right, wrong), "right": len(right), "wrong": len(wrong)}

@@ -1,14 +1,13 @@
 """Define the types and ranges of the fields of the results JSON (schema 1) that code reads.
 
 harness/results/schema.json states the whole format, and tests/harness/results/test_schema.py compares the two.
-Fields that core/types.py also has keep its names here. In the file, `carried_over` is `again`,
-`self_score` is `score`, and `side_calls` are `checks`.
+Fields that core/types.py also has keep its names here.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field, to_builtins
+from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 
 from core.base.fields import Amount, Count, Finite, Share
 from core.base.prices import Counted, Prices
@@ -225,11 +224,11 @@ class MemberResult(CallCost, frozen=True, kw_only=True, omit_defaults=True):
     group: Count | None = None  # number of the group of equal answers, 0 for the largest group
     parents: list[Count]
     unforced: Reading | None = None  # the answer before a forced or elicited answer
-    carried_over: bool = field(default=False, name="again")
+    carried_over: bool = False
     # verdicts give a share, other scores any number
-    self_score: Finite | None = field(default=None, name="score")
+    self_score: Finite | None = None
     verdicts: list[Share | None] | None = None
-    side_calls: list[CallCost] = field(default=[], name="checks")
+    side_calls: list[CallCost] = []
     notes: list[str] = []
     before_waits: list[Reading] = []  # the answers before each wait
     grade: GradePoints | None = None  # points of a proof, or a grade between wrong and right
@@ -238,9 +237,8 @@ class MemberResult(CallCost, frozen=True, kw_only=True, omit_defaults=True):
     # by grading, None if missing
     grades: list[Annotated[int, Meta(ge=0, le=MAX_POINTS)] | None] = []
     reasons: list[str] = []  # the grader's reasons, by grading
-    grading_calls: list[CallCost] = field(default=[], name="grading")
-    # characters hidden from the grader
-    left_out: Count = field(default=0, name="self_evaluation_left_out")
+    grading_calls: list[CallCost] = []
+    self_evaluation_left_out: Count = 0  # characters hidden from the grader
 
     @property
     def is_proof(self) -> bool:

@@ -57,15 +57,15 @@ def _member(member: Member, grade: Grade) -> dict[str, Any]:
             _reading(each) | {"completion_tokens": tokens or None} for each, tokens in taken
         ]
     if grade.side_calls:
-        record["grading"] = [_cost(call) for call in grade.side_calls]
+        record["grading_calls"] = [_cost(call) for call in grade.side_calls]
     if member.carried_over:
-        record |= {"again": True} | FREE
+        record |= {"carried_over": True} | FREE
     if member.self_score is not None or member.verdicts is not None:
-        record["score"] = _finite(member.self_score)
+        record["self_score"] = _finite(member.self_score)
     if member.verdicts is not None:
         record["verdicts"] = member.verdicts
     if member.verdicts is not None or member.side_calls:
-        record["checks"] = [_cost(c) for c in member.side_calls]
+        record["side_calls"] = [_cost(c) for c in member.side_calls]
     if member.notes:
         record["notes"] = member.notes
     return record

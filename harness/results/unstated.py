@@ -39,7 +39,7 @@ class Unstated:
             both = zip(population, record["members"], strict=False)
             text = next((one.completion.text for one, m in both if is_unstated(m)), "")
             self.quote = one_line(text[-QUOTED:], QUOTED)
-        new = [member for member in record["members"] if "again" not in member]
+        new = [member for member in record["members"] if "carried_over" not in member]
         before, self.replies = self.replies, self.replies + len(new)
         self.unstated += sum(map(is_unstated, new))
         self.truncated += sum(member["finish_reason"] == "length" for member in new)

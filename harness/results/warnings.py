@@ -136,7 +136,7 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
             f"and {pairs} pairs of answers count as different in votes. Run the same command again "
             "to grade all replies from the journal"
         )
-    checks = metrics.get("checks", {})
+    checks = metrics.get("side_calls", {})
     for what, words in OF_SIDE_CALLS.items():
         if count := checks.get(what):
             why = most_often if what == "failed" else ""

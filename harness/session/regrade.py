@@ -64,12 +64,14 @@ class Kept:
         of a completion."""
         members = []
         for m in step["members"]:
-            own, *checks = (self._completion(journals, cost) for cost in (m, *m.get("checks", [])))
+            own, *checks = (
+                self._completion(journals, cost) for cost in (m, *m.get("side_calls", []))
+            )
             more = (
-                m.get("score"),
+                m.get("self_score"),
                 m.get("verdicts"),
                 checks,
-                m.get("again", False),
+                m.get("carried_over", False),
                 m.get("notes", []),
             )
             members.append(Member(own, m["parents"], *more))

@@ -84,7 +84,7 @@ def _group(kept: Kept, journals: Archive, row: dict[str, Any]) -> Group:
         )
     completions = [member.completion for member in kept.population(journals, step)]
     asked = [m for each in row["steps"] for m in each["members"]]
-    checks = [call for m in asked for call in m.get("checks", [])]
+    checks = [call for m in asked for call in m.get("side_calls", [])]
     tokens, more = (
         sum(cost["completion_tokens"] or 0 for cost in costs) for costs in (asked, checks)
     )
@@ -92,7 +92,7 @@ def _group(kept: Kept, journals: Archive, row: dict[str, Any]) -> Group:
         statement=row["statement"],
         texts=[f"{row['statement']}\n\n{each.thinking}\n\n{each.text}" for each in completions],
         right=[float(m["correct"]) for m in members],
-        verdicts=[m.get("score") for m in members],
+        verdicts=[m.get("self_score") for m in members],
         tokens=tokens / len(members),
         check_tokens=more / len(members),
         vote=step["majority_correct"] or 0.0,

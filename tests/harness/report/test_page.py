@@ -495,7 +495,7 @@ def graded(tmp_path: Path) -> Path:
             "reasons": ["?"],
         },
     ]
-    grades[1]["grading"] = [documents.cost(key=key) for key in gradings]
+    grades[1]["grading_calls"] = [documents.cost(key=key) for key in gradings]
     first = [documents.member(key=key, answer=None, correct=None) for key in keys]
     last = [
         documents.member(

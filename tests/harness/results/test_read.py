@@ -30,10 +30,10 @@ def test_a_file_is_read_into_types_in_the_words_of_the_project(tmp_path: Path) -
         [documents.cost(None, error="x")],
     )
     fields = {
-        "checks": calls,
-        "score": 0.5,
+        "side_calls": calls,
+        "self_score": 0.5,
         "verdicts": [0.5, None],
-        "again": True,
+        "carried_over": True,
         "unforced": unforced,
     }
     one = documents.member(7, [2, 0], undecided=True, doubt="truncated", **fields)
@@ -64,7 +64,7 @@ WRONG: dict[str, list[Any]] = {
     "key": ["x" * 32, None], "answer": [7], "completion_tokens": [-1, 1e400, True], "seconds": [(
         "1"
     )],
-    "parents": [[-1], None], "group": ["0"], "verdicts": [[2]], "checks": [[{}]], "notes": [[None]], (
+    "parents": [[-1], None], "group": ["0"], "verdicts": [[2]], "side_calls": [[{}]], "notes": [[None]], (
         "unforced"
     ): [{}],
     "error": [["x"]],
@@ -77,7 +77,7 @@ WRONG: dict[str, list[Any]] = {
 def test_a_wrong_value_of_a_member_is_refused_in_a_line_and_earlier_problems_are_read(
     tmp_path: Path, field: str, value: Any
 ) -> None:
-    good, bad = documents.member(), documents.member(group=0, score=1) | {field: value}
+    good, bad = documents.member(), documents.member(group=0, self_score=1) | {field: value}
     problems = [
         documents.problem(str(i), [documents.step(0, [one])]) for i, one in enumerate((good, bad))
     ]

@@ -124,8 +124,8 @@ def test_truncated_forced_and_failed_completions_are_counted_and_never_hidden() 
     }
     words = "\n".join(run["warnings"])
     assert "50.0% of 4 completions" in words and "25.0% of 4 completions failed" in words
-    assert run["metrics"]["checks"] == {"completions": 2, "truncated": 1, "failed": 1}
-    assert records[3]["checks"][0]["error"] == "status 500: oops"
+    assert run["metrics"]["side_calls"] == {"completions": 2, "truncated": 1, "failed": 1}
+    assert records[3]["side_calls"][0]["error"] == "status 500: oops"
     assert words.count("\n1 of 2 side calls") == 2 and words.count("status 500: oops") == 2
 
 
@@ -207,7 +207,7 @@ def test_a_carried_over_member_costs_nothing_and_notes_are_counted() -> None:
     assert run["metrics"]["tokens"]["completion"] == 27 and run["metrics"]["notes"] == {
         "invalid selection": 2
     }
-    assert run["problems"][0]["steps"][1]["members"][0]["again"]
+    assert run["problems"][0]["steps"][1]["members"][0]["carried_over"]
     assert any("2 invalid selection" in warning for warning in run["warnings"])
 
 
@@ -277,9 +277,9 @@ def test_a_score_without_verdicts_is_recorded_and_has_an_auc() -> None:
     ]
     run = document(graded([[population, [math("42")]]]))
     first, last = run["problems"][0]["steps"]
-    assert [m["score"] for m in first["members"]] == [3.5, 0.25, -2.0, None]
-    assert not any("verdicts" in m or "checks" in m for m in first["members"])
-    assert "score" not in last["members"][0]
+    assert [m["self_score"] for m in first["members"]] == [3.5, 0.25, -2.0, None]
+    assert not any("verdicts" in m or "side_calls" in m for m in first["members"])
+    assert "self_score" not in last["members"][0]
     found = run["metrics"]["verification"]
     assert (found["auc"], found["right"], found["wrong"], found["verdicts"]) == (1.0, 2, 1, 0)
     read_again = convert(json.loads(json.dumps(first)), model.StepResult)
@@ -318,7 +318,7 @@ def problems(draw: st.DrawFn) -> list[dict[str, Any]]:
             members = draw(st.lists(MEMBER, min_size=1, max_size=9))
             if draw(st.booleans()):
                 for m, score in zip(members, draw(SCORES), strict=False):
-                    m |= {"score": score, "verdicts": [score], "checks": [draw(CHECK)]}
+                    m |= {"self_score": score, "verdicts": [score], "side_calls": [draw(CHECK)]}
             accuracy = sum(m["correct"] for m in members) / len(members)
             steps.append(
                 {
@@ -353,7 +353,7 @@ def test_figures_are_equal_in_any_order_of_arrival(
         else not shown
     )
     members = [m for row in rows for s in row["steps"] for m in s["members"]]
-    errors = [c["error"] for m in members for c in [m, *m.get("checks", [])] if "error" in c]
+    errors = [c["error"] for m in members for c in [m, *m.get("side_calls", [])] if "error" in c]
     assert found.commonest_error == max(sorted(set(errors)), key=errors.count, default=None)
 
 
