@@ -2,18 +2,17 @@
 of plans."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from core.base.prices import shown
 from core.constants import Constants
 from core.engines import dialect, gpus
 from core.types import Bounded
 from harness.plan.lengths import Lengths
-from harness.plan.roofline import BEST, MIDDLE, WORST, Load, Machine
+from harness.plan.roofline import BEST, WORST, Load, Machine
 from harness.plan.subject import OnGpu, Subject
 from harness.plan.work import at_cap, loads
 
@@ -45,76 +44,6 @@ class Plan:
         """The shortest and the longest time of all runs."""
         low, high = self.machine.seconds(self.loads, self.count)
         return self.config.RUNS * low, self.config.RUNS * high
-
-    @property
-    def cut(self) -> float:
-        """The share of truncated solutions."""
-        return float((self.loads[0].lengths >= self.config.MAX_TOKENS).mean())
-
-
-def bottleneck(plan: Plan) -> str:
-    """Describe the bottleneck, the part that takes most of the time, midway between best and worst
-    case."""
-    on, runs = plan.machine, plan.config.RUNS
-    parts = on.parts(plan.loads, plan.count, MIDDLE)
-    if parts.path > parts.work:
-        return (
-            "critical path: each step waits for its slowest member. The slowest members take "
-            f"{hours([parts.path * runs] * 2)} in total, but the GPU is busy for only "
-            f"{hours([parts.work * runs] * 2)}"
-        )
-    share, name = max(
-        (parts.weights, "weights bandwidth: reading the weights"),
-        (parts.kv, "KV bandwidth: reading the KV cache"),
-        (parts.compute, "compute: arithmetic for prompts and tokens"),
-    )
-    if share == parts.weights and all(
-        on.fits(load.context, MIDDLE) < min(on.limit, load.count) for load in plan.loads
-    ):
-        name = "KV capacity: few requests fit at a time, so that reading the weights"
-    return f"{name} takes {share / parts.work:.0%} of the GPU's time"
-
-
-def alternatives(plan: Plan) -> Iterator[tuple[str, Plan]]:
-    """Yield the name and plan of each change of one value that may take less time. A count is
-    lowered by one, a cap halved, and ANSWER_TOKENS or CONCURRENCY set to 0. A choice or KV takes
-    another value."""
-    values = vars(plan.config)
-    # the lowest values that can be lowered
-    lowest = {"T": 1, "K": 2, "N": values.get("K", 1) + 1, "VERIFY_SAMPLES": 2}
-    halved = ("MAX_TOKENS", "VERIFY_TOKENS", "CARRY_TOKENS")
-    changes = [
-        (name, values[name] - 1) for name, least in lowest.items() if values.get(name, 0) >= least
-    ]
-    changes += [(name, values[name] // 2) for name in halved if values.get(name, 0) >= 2]
-    changes += [("CARRY", "answer"), ("CARRY", "tail"), ("VERIFY_MODE", "p_true")]
-    for name, value in [*changes, ("ANSWER_TOKENS", 0), ("CONCURRENCY", 0)]:
-        if values.get(name, value) != value:
-            one: dict[str, Any] = {name: value}
-            yield f"{name}={value}", replace(plan, config=replace(plan.config, **one))
-    if plan.on.kv == "bf16" and plan.on.gpu.fp8:
-        yield "KV=fp8", replace(plan, on=replace(plan.on, kv="fp8"))
-
-
-def savings(plan: Plan) -> Rows:
-    """Return rows with the alternatives that save over 0.5% of the mean time, the largest saving
-    first."""
-    gains = [
-        (1 - sum(other.seconds) / sum(plan.seconds), name, other)
-        for name, other in alternatives(plan)
-    ]
-    saved = sorted((each for each in gains if each[0] > 0.005), key=lambda each: -each[0])
-    if not saved:
-        return []
-    gain, name, best = saved[0]
-    cut = (
-        f" (truncates {best.cut:.0%} of the solutions instead of {plan.cut:.0%})"
-        if best.cut > plan.cut
-        else ""
-    )
-    rows = [("helps most", f"{name}: {hours(best.seconds)}, {gain:.0%} less time{cut}")]
-    more = ", ".join(f"{name} -{gain:.0%}" for gain, name, _ in saved[1:])
-    return [*rows, ("then", more)] if more else rows
 
 
 def model_rows(on: OnGpu, model: str, whole: bool = True) -> Rows:
@@ -161,8 +90,6 @@ def time_rows(plan: Plan, price: float | None) -> Rows:
         ("at the cap", f"{hours(capped.seconds)}, if every completion is truncated"),
         *money(plan.seconds, price),
         ("seeds", _seeds(on.engine, plan.seconds)),
-        ("bottleneck", bottleneck(plan)),
-        *savings(plan),
     ]
 
 

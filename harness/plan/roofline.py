@@ -99,22 +99,6 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Parts:
-    """Seconds of all loads: for reading `weights`, for reading the `kv` cache, and for `compute`
-    (prompts, and decoding beyond these reads). `path` is the time of the critical path, which
-    overlaps with the other times."""
-
-    weights: float
-    kv: float
-    compute: float
-    path: float
-
-    @property
-    def work(self) -> float:
-        return self.weights + self.kv + self.compute
-
-
-@dataclass(frozen=True)
 class Machine:
     """A model on a GPU. Its KV cache of type `kv` holds `kv_tokens`. It serves at most `limit`
     requests at a time."""
@@ -147,16 +131,16 @@ class Machine:
         """Return the mean number of requests in flight (R)."""
         return min(self.fits(load.context, reach), self.limit, load.count)
 
-    def step(self, requests: float, context: float, reach: Reach) -> tuple[float, float, float]:
-        """Return the seconds of one decoding step in three parts: reading weights, reading the KV
-        cache, and the computing time beyond both."""
-        shape, bandwidth = self.shape, self.gpu.bandwidth * reach.bandwidth
-        weights = 2 * shape.step_parameters / bandwidth
-        kv = requests * context * shape.kv_bytes(self.kv) / bandwidth
-        flops = requests * (
-            2 * shape.step_parameters + 4 * shape.layers * shape.heads * shape.head_dim * context
-        )
-        return weights, kv, max(0.0, flops / (self.gpu.flops * reach.compute) - weights - kv)
+    def step(self, requests: float, context: float, reach: Reach) -> float:
+        """Return the seconds of one decoding step."""
+        shape = self.shape
+        weights = 2 * shape.step_parameters
+        kv_cache = requests * context * shape.kv_bytes(self.kv)
+        attention = 4 * shape.layers * shape.heads * shape.head_dim * context
+        flops = requests * (2 * shape.step_parameters + attention)
+        reading = (weights + kv_cache) / (self.gpu.bandwidth * reach.bandwidth)
+        computing = flops / (self.gpu.flops * reach.compute)
+        return max(reading, computing)
 
     def prefill(self, prompt: float, reach: Reach) -> float:
         """Return the seconds to read one prompt."""
@@ -166,27 +150,26 @@ class Machine:
         )
         return prompt * per_token / (self.gpu.flops * reach.compute)
 
-    def parts(
+    def work_and_path(
         self, loads: Sequence[Load], problems: int, reach: Reach, alone: bool = False
-    ) -> Parts:
-        """Return the parts of the time of `loads`. If `alone`, the critical path has the GPU to
-        itself."""
-        found = []
+    ) -> tuple[float, float]:
+        """Return the seconds of all tokens and the seconds of the critical path. If `alone`, the
+        critical path has the GPU to itself."""
+        work = path = 0.0
         for load in loads:
             requests = self.in_flight(load, reach)
             step = self.step(requests, load.context, reach)
-            weights, kv, compute = (load.tokens / requests * part for part in step)
-            read = self.prefill(load.prompt, reach) + load.cut * self.prefill(
-                load.cut_prompt, reach
-            )
+            read = self.prefill(load.prompt, reach)
+            read_again = load.cut * self.prefill(load.cut_prompt, reach)
+            work += load.tokens / requests * step + load.count * (read + read_again)
             chain = self.step(1, load.context, reach) if alone else step
-            path = load.longest(load.count // problems) * sum(chain)
-            found.append((weights, kv, compute + load.count * read, path))
-        return Parts(*map(sum, zip(*found, strict=True)))
+            path += load.longest(load.count // problems) * chain
+        return work, path
 
     def seconds(self, loads: Sequence[Load], problems: int) -> tuple[float, float]:
         """Return the shortest time in seconds, max(work, path), and the longest time, work +
         path."""
-        best = self.parts(loads, problems, BEST, alone=True)
-        worst = self.parts(loads, problems, WORST)
-        return max(best.work, best.path), worst.work + worst.path
+        work, path = self.work_and_path(loads, problems, BEST, alone=True)
+        shortest = max(work, path)
+        work, path = self.work_and_path(loads, problems, WORST)
+        return shortest, work + path

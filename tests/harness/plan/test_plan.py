@@ -228,53 +228,6 @@ def gpu_file(folder: Path, **changes: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("changes", "overrides", "words"),
-    [
-        ({}, [], "KV bandwidth"),
-        ({"memory_gib": 16}, [], "KV capacity"),
-        ({}, ["CONCURRENCY=1"], "weights bandwidth"),
-        ({"bf16_tflops": 2}, [], "compute"),
-        ({"memory_gib": 80}, ["LIMIT=1"], "critical path"),
-    ],
-)
-def test_the_bottleneck_is_named(
-    changes: dict[str, Any],
-    overrides: list[str],
-    words: str,
-    tmp_path: Path,
-    printed: Callable[..., str],
-) -> None:
-    out = printed("02_rsa_basic", *overrides, "--gpu-file", str(gpu_file(tmp_path, **changes)))
-    assert line(out, "bottleneck").startswith(words)
-
-
-@pytest.mark.parametrize(
-    ("kv", "args", "best"),
-    [
-        ("bf16", [], "KV=fp8"),
-        ("", ["CARRY=full"], "CARRY=answer"),
-        ("", ["CONCURRENCY=1"], "CONCURRENCY=0"),
-        ("", ["VERIFY_SAMPLES=16"], "VERIFY_MODE=p_true"),
-        ("", ["T=1"], "T=0"),
-    ],
-)
-def test_the_best_alternative_is_planned_with_its_gain(
-    kv: str,
-    args: list[str],
-    best: str,
-    monkeypatch: pytest.MonkeyPatch,
-    printed: Callable[..., str],
-) -> None:
-    monkeypatch.setenv("KV", kv)
-    name = "03_rsa_verify" if "VERIFY" in "".join(args) else "02_rsa_basic"
-    out = printed(name, *args, "--gpu", "RTX 4090")
-    assert line(out, "helps most").startswith(f"{best}: ")
-    monkeypatch.setenv("KV", "fp8")
-    again = printed(name, *args, *([] if kv else [best]), "--gpu", "4090")
-    assert line(again, "time") == line(out, "helps most").split(": ", 1)[1].split(",")[0]
-
-
 GGUF = str(EMBEDDED_GGUF)
 OPENAI = "02_rsa_basic with gpt-5-mini (card openai), 30 problems (aime_2025): "
 NO_SPEED = "not planned: no earlier results"
