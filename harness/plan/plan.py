@@ -32,7 +32,7 @@ from harness.plan.roofline import BEST, WORST, Load, Machine
 from harness.plan.subject import OnGpu, Subject, subject
 from harness.plan.work import OTHERS, Work, loads
 from harness.problems import sets
-from harness.results import labs
+from harness.results import registry
 
 NO_GPU = Namespace(gpu=None, gpu_file=None)  # no option names a GPU
 ROOFLINE = (
@@ -256,7 +256,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         args = parser.parse_intermixed_args(argv)
         namespace: dict[str, Any] = {}
         runs = Grid([], {})
-        if command_of := labs.plan_of(args.experiment):
+        if command_of := registry.plan_of(args.experiment):
             name, planned, words = command_of(args.constants)
         else:
             found = experiment_file.load(args.experiment)

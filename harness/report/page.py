@@ -28,8 +28,8 @@ from harness.report.data import Results
 from harness.report.table import BETWEEN
 from harness.results import write as results
 from harness.results.find import archive
-from harness.results.labs import View
 from harness.results.model import TEXT, MemberResult, ProblemResult
+from harness.results.registry import View
 
 Known = dict[str, Any]  # the data of a page
 Packed = Iterable[tuple[str, str]]  # packed texts by id

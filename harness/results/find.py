@@ -6,7 +6,7 @@ from pathlib import Path
 
 from core.base.errors import UserError
 from core.client.journal import Archive
-from harness.results import labs
+from harness.results import registry
 from harness.results.warnings import CONTINUES
 
 
@@ -64,7 +64,7 @@ def comparison(names: Sequence[str], folder: Path) -> Path | None:
 
 def comparisons(folder: Path) -> set[str]:
     """Return the names of finished comparisons and of lab folders, finished or not."""
-    begun = {each.name for each in folder.glob("*/") if labs.report_of(each)}
+    begun = {each.name for each in folder.glob("*/") if registry.report_of(each)}
     return {table.parent.name for table in folder.glob("*/table.txt")} | begun
 
 
@@ -73,7 +73,7 @@ def _all_in(path: Path) -> list[Path]:
     folder."""
     if not path.is_dir():
         return [path]
-    if lab := labs.report_of(path):
+    if lab := registry.report_of(path):
         if not (paths := lab.results(path)):
             raise NoResults(f"no results in {path} yet. Wait for the run ({CONTINUES})")
         return paths

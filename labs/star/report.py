@@ -14,8 +14,8 @@ from harness.report.data import Results
 from harness.report.table import BETWEEN, NONE, Column, Table
 from harness.report.tables import interval, shift
 from harness.results import read as stored
-from harness.results.labs import View
 from harness.results.model import Head
+from harness.results.registry import View
 from harness.results.warnings import CONTINUES
 from labs.star import record
 from labs.star.record import WAYS, Record
