@@ -17,7 +17,7 @@ from harness.report import tables
 from harness.report.data import Results, load
 from harness.report.table import Column, Table
 from harness.report.tables import chance, interval, shift
-from harness.results import points as worth
+from harness.results import proof_points as worth
 from harness.results.model import Head, ProblemResult, StepResult, total
 
 METRICS = ("mean accuracy", "majority accuracy")

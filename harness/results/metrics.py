@@ -19,9 +19,9 @@ from core.base import stats
 from core.base.prices import Prices
 from core.grading.doubts import NO_REFERENCE
 from core.types import Member
-from harness.results import points
+from harness.results import proof_points
 from harness.results.model import COUNTS, SELDOM, Row
-from harness.results.points import Proved, Values, merged, over_runs, rate
+from harness.results.proof_points import Proved, Values, merged, over_runs, rate
 from harness.results.unstated import Unstated
 
 PASS_AT = range(1, 9)
@@ -248,7 +248,7 @@ class RunMetrics:
             found["cost"] = self._sum("cost").dollars
         if self._no_reference:
             found["no_reference"] = sorted(number + 1 for number in self._no_reference)
-        found |= self.unstated.metrics() | points.metrics(self.proofs, self._runs, self._by)
+        found |= self.unstated.metrics() | proof_points.metrics(self.proofs, self._runs, self._by)
         found |= {
             name: dict(sorted(counts.items())) for name, counts in self._why.items() if counts
         }
@@ -348,7 +348,7 @@ def of_rows(
             figures.finished[number] = row["finished"]
             for step in row["steps"]:
                 figures.add(number, step)
-            figures.proofs += points.proved(row, run)
+            figures.proofs += proof_points.proved(row, run)
     return figures
 
 

@@ -137,7 +137,7 @@ class Verification(Part, frozen=True, kw_only=True):
 
 
 class Proofs(Part, frozen=True, kw_only=True):
-    """The points of the proofs in the last populations (harness/results/points.py)."""
+    """The points of the proofs in the last populations (harness/results/proof_points.py)."""
 
     points: Rate  # the mean, divided by 7
     good: Rate  # the share of proofs with at least 6 points

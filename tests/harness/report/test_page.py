@@ -15,7 +15,7 @@ from core.types import Completion, Problem
 from harness.report import live, page, plot
 from harness.report.data import Results
 from harness.results import write as files
-from harness.results.points import proved
+from harness.results.proof_points import proved
 from harness.run import solve_sync
 from harness.scaffolds.best_of import BEST_OF
 from tests.helpers import documents, reports

@@ -11,7 +11,7 @@ from core.base.errors import UserError
 from harness.results import read
 from harness.results.merge import merge
 from harness.results.metrics import of_rows
-from harness.results.points import Proved, groups_of, is_good, metrics, values
+from harness.results.proof_points import Proved, groups_of, is_good, metrics, values
 from tests.helpers import documents
 from tests.helpers.documents import VALIDATOR
 from tests.helpers.graded import document
