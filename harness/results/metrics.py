@@ -20,9 +20,9 @@ from core.base.prices import Prices
 from core.grading.doubts import NO_REFERENCE
 from core.types import Member
 from harness.results import proof_points
+from harness.results.missing_answers import Unstated
 from harness.results.model import COUNTS, SELDOM, Row
 from harness.results.proof_points import Proved, Values, merged, over_runs, rate
-from harness.results.unstated import Unstated
 
 PASS_AT = range(1, 9)
 TOKENS = ("prompt", "cached", "completion")
@@ -146,7 +146,7 @@ class RunMetrics:
     def add(self, problem: int, record: dict[str, Any], population: Sequence[Member] = ()) -> bool:
         """Add a problem's next record (harness/results/records.py). `problem` is the problem's number
         * runs + the run. Return whether the run has to warn now that replies state no answer
-        (harness/results/unstated.py, which may quote a reply of the `population`)."""
+        (harness/results/missing_answers.py, which may quote a reply of the `population`)."""
         if record["step"] == len(self._steps):
             self._steps.append(_Step())
         step = self._steps[record["step"]]

@@ -7,7 +7,7 @@ from typing import Any
 from core.base.errors import one_line
 from core.constants import BOXED, PENALTIES, WHOLE
 from core.eval import by_answer
-from harness.results import unstated
+from harness.results import missing_answers
 
 # If a server ignores seeds, nearly all members repeat the first member, so a population has about
 # one distinct text. Short solutions may also repeat, but a population then has several distinct
@@ -82,7 +82,9 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
         )
     if counts := metrics.get("unstated"):
         found.append(
-            unstated.warning(counts, document["config"].get("ANSWER", BOXED) in (BOXED, WHOLE))
+            missing_answers.warning(
+                counts, document["config"].get("ANSWER", BOXED) in (BOXED, WHOLE)
+            )
         )
     if not document["complete"]:
         found.append(

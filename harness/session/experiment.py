@@ -22,7 +22,7 @@ from core.generate import Generator, sampling_sent
 from core.types import Completion, Grader, Message, Sampling, Scaffold
 from harness import framing
 from harness.report import plot, tables
-from harness.results import model, provenance, records, unstated, warnings, write
+from harness.results import missing_answers, model, provenance, records, warnings, write
 from harness.results.metrics import RunMetrics
 from harness.session.bar import Bar
 from harness.session.contract import Contract
@@ -200,7 +200,9 @@ class Experiment(Generic[A]):
             record = records.record(len(steps), population, graded)
             if self.figures.add(number, record, population):
                 counts = self.figures.unstated.metrics()["unstated"]
-                self.bar.write(f"note: {unstated.warning(counts, problem.way in (BOXED, WHOLE))}")
+                self.bar.write(
+                    f"note: {missing_answers.warning(counts, problem.way in (BOXED, WHOLE))}"
+                )
             steps.append(json.dumps(record, ensure_ascii=True).encode())
             if time.monotonic() > self.next_save:
                 self.next_save = math.inf

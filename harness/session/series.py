@@ -17,7 +17,7 @@ from core.types import Grader, Scaffold
 from harness import grid
 from harness.report.matched import Sweep
 from harness.results import warnings, write
-from harness.results.spending import Meter
+from harness.results.cost_meter import Meter
 from harness.session import session
 from harness.session.bar import Bar
 from harness.session.experiment import Experiment

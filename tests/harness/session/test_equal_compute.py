@@ -22,8 +22,8 @@ from core.engines.shape import Shape
 from core.rsa import RSA, rsa
 from core.types import Ask, Completion, Member, Message, Population, Problem
 from harness.report.budgets import Bought, bought, in_unit, pair, rows, table
+from harness.results.cost_meter import TOKENS, Meter
 from harness.results.model import StepResult
-from harness.results.spending import TOKENS, Meter
 from harness.scaffolds.best_of import BEST_OF
 from harness.session.equal_compute import Budgeted, Comparison, Constants, Entry, compare, entry
 from tests.fakes.model import PROBLEM, Model, constants_with, graded_step
