@@ -10,8 +10,8 @@ import numpy as np
 from core.base import stats
 from core.base.prices import Prices
 from harness.results.model import COUNTS, SELDOM
+from harness.results.over_runs import Values, merged, over_runs, rate
 from harness.results.populations import MemberRecord, Population, Sum
-from harness.results.proof_points import Values, merged, over_runs, rate
 
 PASS_AT = range(1, 9)
 TOKENS = ("prompt", "cached", "completion")
