@@ -22,6 +22,7 @@ from core.constants import OnProblems, Paid, Repeated, Seeded, Served, rules
 from harness.results import read, warnings, write
 from harness.results.metrics import of_rows
 from harness.results.model import Row, Seed
+from harness.results.server_warnings import COUNTS
 
 # Constants in which runs may differ. Problems are compared by their hash.
 FREE = {name for part in (OnProblems, Seeded, Repeated, Paid) for name in rules(part)}
@@ -80,7 +81,7 @@ def merge(
             [source.rows for source in sources], by, Prices(**prices) if prices else None
         )
         seconds = sum(amount(head["metrics"]["seconds"]) for head in heads)
-        counts = {what: Counter[str]() for what in warnings.COUNTS}
+        counts = {what: Counter[str]() for what in COUNTS}
         for head, what in product(heads, counts):
             counts[what].update(head["metrics"].get(what, {}))
         document = of_all | {

@@ -24,6 +24,7 @@ from harness import framing
 from harness.report import plot, tables
 from harness.results import missing_answers, model, provenance, records, warnings, write
 from harness.results.metrics import RunMetrics
+from harness.results.server_warnings import COUNTS
 from harness.session.bar import Bar
 from harness.session.contract import Contract
 from harness.session.session import Session
@@ -62,7 +63,7 @@ class Experiment(Generic[A]):
         self.sampling = Sampling.of(config, chosen.asks_for_proofs)
         self.began = time.monotonic()
         self.next_save = self.began + SAVE_SECONDS
-        self.counts: dict[str, Counter[str]] = {name: Counter() for name in warnings.COUNTS}
+        self.counts: dict[str, Counter[str]] = {name: Counter() for name in COUNTS}
         self.arrived = self.failed = 0  # completions so far, and those without a reply
         self.is_stage, self.allotted = bar is not None, allotted or self.max_completions
         self.bar = bar or Bar(session.name, self.max_completions * len(chosen.problems))
@@ -200,9 +201,8 @@ class Experiment(Generic[A]):
             record = records.record(len(steps), population, graded)
             if self.figures.add(number, record, population):
                 counts = self.figures.unstated.metrics()["unstated"]
-                self.bar.write(
-                    f"note: {missing_answers.warning(counts, problem.way in (BOXED, WHOLE))}"
-                )
+                is_boxed = problem.way in (BOXED, WHOLE)
+                self.bar.write(f"note: {missing_answers.warning(counts, is_boxed)}")
             steps.append(json.dumps(record, ensure_ascii=True).encode())
             if time.monotonic() > self.next_save:
                 self.next_save = math.inf

@@ -20,6 +20,7 @@ from harness.report import tables
 from harness.results import read, records, warnings, write
 from harness.results.find import archive, path_of
 from harness.results.metrics import of_rows
+from harness.results.server_warnings import COUNTS
 
 CONTINUATIONS = ("not_forced", "not_waited")  # fields with the reason why a reply was not continued
 SHOWN = 20  # the most changes to print
@@ -112,9 +113,7 @@ class Kept:
         figures.unstated.quote = head["metrics"].get("unstated", {}).get("quote", "")
         metrics = figures.metrics(amount(head["metrics"]["seconds"]))
         metrics |= {
-            name: head["metrics"][name]
-            for name in (*warnings.COUNTS, "spent")
-            if name in head["metrics"]
+            name: head["metrics"][name] for name in (*COUNTS, "spent") if name in head["metrics"]
         }
         document = head | {"metrics": metrics} | more
         document["warnings"] = warnings.of_run(document, figures.commonest_error)
