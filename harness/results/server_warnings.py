@@ -11,6 +11,7 @@ from core.constants import PENALTIES
 # (Server.origin), journal completions whose weights only a name or path shows (Server.rests_on),
 # and completions by the model in their replies.
 COUNTS = ("reused", "reused_by", "models")
+Counts = Mapping[str, int]
 SHOWN_MODELS = 3  # maximum number of models in a warning
 # At the end of names: gpt-4o-2024-08-06, claude-sonnet-4-20250514, gpt-4-0613, gemini-1.5-pro-002,
 # qwen3:latest.
@@ -24,28 +25,32 @@ def of_card(model: Mapping[str, Any]) -> list[str]:
     warnings = []
     if card.get("note"):
         warnings.append(card["note"])
-    unsent = [name.upper() for name in card.get("never", ()) if name not in PENALTIES]
+    never = card.get("never", ())
+    unsent = ", ".join(name.upper() for name in never if name not in PENALTIES)
     if unsent:
         warnings.append(
             f"the model card {card['name']} excludes these constants, so they had no effect: "
-            f"{', '.join(unsent)}"
+            f"{unsent}"
         )
     return warnings
 
 
-def of_server(document: Mapping[str, Any], counts: Mapping[str, Mapping[str, int]]) -> list[str]:
+def of_server(document: Mapping[str, Any], counts: Mapping[str, Counts]) -> list[str]:
     """Return warnings if the COUNTS show that completions may come from models that `document` does
     not name."""
-    warnings = _of_origins(document["engine"].get("origin"), counts.get("reused", {}))
-    for rests_on, count in counts.get("reused_by", {}).items():
+    server = document["engine"].get("origin")
+    warnings = _of_origins(server, counts.get("reused", {}))
+    reused_by = counts.get("reused_by", {})
+    for rests_on, count in reused_by.items():
         warnings.append(
             f"{count:,} completions from the journal were matched only by {rests_on}: they may "
             "come from other weights"
         )
-    return warnings + _of_models(document["model"]["name"], counts.get("models", {}))
+    model = document["model"]["name"]
+    return warnings + _of_models(model, counts.get("models", {}))
 
 
-def _of_origins(server: str | None, reused: Mapping[str, int]) -> list[str]:
+def _of_origins(server: str | None, reused: Counts) -> list[str]:
     """Return a warning if completions from the journal come from other servers."""
     others = {origin: count for origin, count in reused.items() if origin != server}
     if not others or not server:
@@ -58,16 +63,15 @@ def _of_origins(server: str | None, reused: Mapping[str, int]) -> list[str]:
     ]
 
 
-def _of_models(asked: str, models: Mapping[str, int]) -> list[str]:
+def _of_models(asked: str, models: Counts) -> list[str]:
     """Return a warning if the replies name several models, or another model than the one that was
     `asked`."""
     names = sorted(models, key=lambda name: -models[name])
-    if len({name.lower() for name in names}) > 1:
-        counted = [f"{models[name]:,} {one_line(name, 100)}" for name in names[:SHOWN_MODELS]]
-        return [
-            f"the replies name {len(names)} models ({', '.join(counted)}). The figures mix these "
-            "models"
-        ]
+    spellings = {name.lower() for name in names}
+    if len(spellings) > 1:
+        first = names[:SHOWN_MODELS]
+        counts = ", ".join(f"{models[name]:,} {one_line(name, 100)}" for name in first)
+        return [f"the replies name {len(names)} models ({counts}). The figures mix these models"]
     asked = one_line(asked, 300)  # shortened like names in replies
     if names and not is_spelling(asked, names[0]):
         replied = one_line(names[0], 100)
@@ -82,12 +86,15 @@ def is_spelling(asked: str, replied: str) -> bool:
     replied = _plain(replied)
     if _has_maker(asked) and _has_maker(replied):
         return asked == replied
-    return asked.rpartition("/")[2] == replied.rpartition("/")[2]
+    _, _, asked_model = asked.rpartition("/")
+    _, _, replied_model = replied.rpartition("/")
+    return asked_model == replied_model
 
 
 def _plain(name: str) -> str:
     """Return a model's name without suffix, route and release."""
-    path = name.lower().replace("\\", "/").rstrip("/").removesuffix(".gguf")
+    path = name.lower().replace("\\", "/").rstrip("/")
+    path = path.removesuffix(".gguf")
     without_route = re.sub(r":[a-z]+$", "", path)
     return _RELEASE.sub("", without_route)
 
