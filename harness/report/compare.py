@@ -93,7 +93,7 @@ def result(run: Results) -> Result:
 def _values(step: StepResult) -> tuple[float, ...] | None:
     """Return METRICS or OF_PROOFS of a problem's last population, or None if it has no grades."""
     if any(m.is_proof for m in step.members):
-        return proof_points.values(m.worth for m in step.members if m.is_proof)
+        return proof_points.values(m.known_worth for m in step.members if m.is_proof)
     if step.mean_accuracy is None or step.majority_correct is None:
         return None
     return step.mean_accuracy, step.majority_correct
