@@ -84,18 +84,22 @@ class Load:
     @property
     def context(self) -> float:
         """The mean number of tokens in the KV cache for a request in flight (C)."""
-        return self.prompt + float((self.lengths**2).mean() / self.lengths.mean()) / 2
+        mean_square = (self.lengths**2).mean()
+        return self.prompt + float(mean_square / self.lengths.mean()) / 2
 
     @property
     def cut_prompt(self) -> float:
         """The mean number of tokens in the second prompt of a continued completion."""
-        return self.prompt + float(self.lengths.mean() if self.cut == 1 else self.lengths.max())
+        if self.cut == 1:
+            return self.prompt + float(self.lengths.mean())
+        return self.prompt + float(self.lengths.max())
 
     def longest(self, n: int) -> float:
         """Return the expected length in tokens of the longest of `n` completions."""
         ordered = np.sort(self.lengths)
-        below = np.arange(ordered.size + 1) / ordered.size
-        return float((ordered * np.diff(below**n)).sum())
+        below = np.arange(ordered.size + 1) / ordered.size  # the share of shorter completions
+        is_longest = np.diff(below**n)
+        return float((ordered * is_longest).sum())
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,8 @@ class Machine:
                 f"({shape.weight_bytes / 1e9:.1f} GB) and a KV cache, but {gpu.name} has "
                 f"{gpu.memory / 1e9:.1f} GB. Choose a larger GPU"
             )
-        return cls(shape, gpu, kv, tokens, config.CONCURRENCY or running(tokens, config.MAX_TOKENS))
+        limit = config.CONCURRENCY or running(tokens, config.MAX_TOKENS)
+        return cls(shape, gpu, kv, tokens, limit)
 
     def fits(self, context: float, reach: Reach) -> float:
         """Return the number of requests with `context` tokens each that fit the KV cache, at least
@@ -145,9 +150,8 @@ class Machine:
     def prefill(self, prompt: float, reach: Reach) -> float:
         """Return the seconds to read one prompt."""
         shape = self.shape
-        per_token = (
-            2 * shape.layer_parameters + 2 * shape.layers * shape.heads * shape.head_dim * prompt
-        )
+        attention = 2 * shape.layers * shape.heads * shape.head_dim * prompt
+        per_token = 2 * shape.layer_parameters + attention
         return prompt * per_token / (self.gpu.flops * reach.compute)
 
     def work_and_path(

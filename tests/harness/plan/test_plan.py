@@ -30,10 +30,10 @@ from core.types import ELICITED_TOKENS, Bounded
 from harness import experiment_file
 from harness.plan import estimate
 from harness.plan import plan as cli
-from harness.plan.estimate import hours, sums
+from harness.plan.estimate import Sums, hours
 from harness.plan.lengths import ASSUMED, FEWEST, measured
 from harness.plan.subject import OnGpu, Subject
-from harness.plan.work import loads
+from harness.plan.work import loads_of
 from harness.scaffolds.rsa_verified import RSA_VERIFIED
 from tests.conftest import run
 from tests.helpers import documents
@@ -339,8 +339,9 @@ def test_any_constants_are_planned_and_expected_is_never_above_at_most(
     scaffold: Bounded = RSA_VERIFIED if mode else RSA
     plan = estimate.Plan(config, count, ASSUMED, place(kv=kv), scaffold)
     assert sum(load.count for load in plan.loads) == count * scaffold.max_completions(config)
-    read, written, most_read, most_written = sums(plan.loads)
-    assert read <= most_read * (1 + 1e-9) + 1 and written <= most_written * (1 + 1e-9) + 1
+    sums = Sums.of(plan.loads)
+    assert sums.prompt <= sums.most_prompt * (1 + 1e-9) + 1
+    assert sums.completion <= sums.most_completion * (1 + 1e-9) + 1
     assert 0 < plan.seconds[0] < plan.seconds[1]
     text = shown(plan, scaffold)
     assert "nan" not in text and "inf" not in text.replace("in flight", "")
@@ -348,12 +349,15 @@ def test_any_constants_are_planned_and_expected_is_never_above_at_most(
 
 def test_each_solution_may_be_continued_if_answers_are_elicited() -> None:
     plain, elicited = (
-        loads(rsa("ANSWER_TOKENS=0", f"ELICIT={n}"), 2, ASSUMED, RSA) for n in (0, 1)
+        loads_of(rsa("ANSWER_TOKENS=0", f"ELICIT={n}"), 2, ASSUMED, RSA) for n in (0, 1)
     )
     for one, other in zip(plain, elicited, strict=True):
         assert other.prompts == pytest.approx(2 * one.prompts + one.tokens)
         assert other.tokens == one.tokens + ELICITED_TOKENS * one.count
-    assert sums(elicited)[2] > 2 * sums(plain)[2] and sums(elicited)[3] > sums(plain)[3]
+    before = Sums.of(plain)
+    after = Sums.of(elicited)
+    assert after.most_prompt > 2 * before.most_prompt
+    assert after.most_completion > before.most_completion
 
 
 def test_measured_lengths_replace_the_assumed_ones(
@@ -367,7 +371,7 @@ def test_measured_lengths_replace_the_assumed_ones(
     model, tokens = document["model"]["name"], document["metrics"]["tokens"]
     lengths = measured(results, model)
     assert lengths and lengths.source.endswith(". Assumed: verifications")
-    expected = loads(rsa(*small), 2, lengths, RSA)
+    expected = loads_of(rsa(*small), 2, lengths, RSA)
     assert sum(load.tokens for load in expected) == pytest.approx(tokens["completion"])
     assert sum(load.prompts for load in expected) == pytest.approx(tokens["prompt"], rel=0.02)
     by_step = [step["completion_tokens"] for step in document["metrics"]["steps"]]
@@ -529,7 +533,7 @@ def test_a_priced_card_is_planned_in_dollars_by_hand(
     monkeypatch.setenv("MODEL", str(path))
     out = printed("01_baseline", "PROBLEMS=aime_2025", "N=8")
     config = rsa("ANSWER_TOKENS=0", "N=8", name="01_baseline")
-    (load,) = loads(config, 30, ASSUMED, BASELINE)
+    (load,) = loads_of(config, 30, ASSUMED, BASELINE)
     expected, most = (load.prompts + 10 * load.tokens) / 1e6, 240 * (200 + 10 * 16384) / 1e6
     assert f"${expected:,.2f} expected, ${most:,.2f} at most, at prices of 2026-11-23" in out
     assert "GPU" not in out
