@@ -55,13 +55,13 @@ class Plan:
 
 def model_rows(on: OnGpu, model: str, whole: bool = True) -> Rows:
     """Return rows with the GPU and the `model`, if `whole` with their figures."""
-    gpu = f"{on.gpu.name} ({on.why_gpu})"
+    gpu = f"{on.gpu.name} ({on.gpu_reason})"
     parameters = f"{model}, {on.shape.parameters / 1e9:.2f} B parameters"
     if whole:
         memory = f"{on.gpu.memory / gpus.GIB:.1f} GiB"
         bandwidth = f"{on.gpu.bandwidth / 1e9:,.0f} GB/s"
         gpu += f": {memory}, {bandwidth}, {on.gpu.flops / 1e12:.0f} TFLOP/s"
-        parameters += f", {on.shape.weight_bytes / 1e9:.1f} GB ({on.why})"
+        parameters += f", {on.shape.weight_bytes / 1e9:.1f} GB ({on.shape_source})"
     return [("GPU", gpu), ("model", parameters)]
 
 
@@ -131,8 +131,8 @@ class Sums:
         return cls(
             prompt=sum(load.prompts for load in loads),
             completion=sum(load.tokens for load in loads),
-            most_prompt=sum(load.count * load.most[0] for load in loads),
-            most_completion=sum(load.count * load.most[1] for load in loads),
+            most_prompt=sum(load.count * load.at_most[0] for load in loads),
+            most_completion=sum(load.count * load.at_most[1] for load in loads),
         )
 
 
@@ -153,7 +153,7 @@ def without_gpu(
 ) -> Rows:
     """Return the time with llama.cpp on this machine, or the cost of another server."""
     sums = Sums.of(loads)
-    if isinstance(subject.place, Path):
+    if isinstance(subject.runs_on, Path):
         return _on_this_machine(sums, lengths.speed, price)
     return [
         ("cost", _cost(subject, sums)),

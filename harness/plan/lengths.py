@@ -140,8 +140,8 @@ def _candidates(members: Iterable[MemberResult], prompt: float) -> list[float]:
     lengths = []
     for member in members:
         if member.parents:
-            shown = (member.prompt_tokens or 0) - prompt
-            lengths.append(shown / len(member.parents))
+            more = (member.prompt_tokens or 0) - prompt
+            lengths.append(more / len(member.parents))
     return lengths
 
 

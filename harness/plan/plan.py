@@ -69,15 +69,15 @@ def refusal(error: TooMany, name: str, args: Namespace = NO_GPU) -> UserError:
     last = error.last
     try:
         subject = find_subject(args)
-        if not isinstance(subject.place, OnGpu):
+        if not isinstance(subject.runs_on, OnGpu):
             return error
         lengths = _lengths(last.config, subject, name)
         count, _ = _count(last.config, subject.card)
-        plan = estimate.Plan(last.config, count, lengths, subject.place, last.scaffold)
+        plan = estimate.Plan(last.config, count, lengths, subject.runs_on, last.scaffold)
         low, high = plan.seconds
     except UserError:  # for example, the embedded model has no plan
         return error
-    run_hours = f"{hours((low, high))} with {subject.shown}{subject.on}"
+    run_hours = f"{hours((low, high))} with {subject.label}{subject.on}"
     all_hours = hours((error.count * low, error.count * high))
     return UserError(
         f"{error}. If each run takes as long as {last.name} ({run_hours}), all take {all_hours}"
@@ -95,14 +95,14 @@ def run(
     """Format the plan of a run."""
     config = _without_forcing(config, subject)
     rows: Rows = []
-    if isinstance(subject.place, Path):
-        rows, config = _on_llamacpp(config, subject.place, planned)
+    if isinstance(subject.runs_on, Path):
+        rows, config = _on_llamacpp(config, subject.runs_on, planned)
     loads = _all_runs(config, count, lengths, planned)
     request_rows = _request_rows(config, count, lengths, loads)
     notes = _notes(loads)
-    if isinstance(subject.place, OnGpu):
-        plan = estimate.Plan(config, count, lengths, subject.place, planned)
-        rows += estimate.model_rows(subject.place, subject.shown)
+    if isinstance(subject.runs_on, OnGpu):
+        plan = estimate.Plan(config, count, lengths, subject.runs_on, planned)
+        rows += estimate.model_rows(subject.runs_on, subject.label)
         rows += request_rows
         rows += estimate.time_rows(plan, price)
         notes = [ROOFLINE, *notes, *estimate.notes(plan)]
@@ -156,11 +156,11 @@ def _sweep(runs: Grid, count: int, lengths: Lengths, subject: Subject, price: fl
     total = sum(load.count for load in loads)
     completions = f"{total:,}. Samples that runs share are counted for each run"
     rows += [("lengths", lengths.source), ("completions", completions), *token_rows(loads)]
-    if not isinstance(subject.place, OnGpu):
+    if not isinstance(subject.runs_on, OnGpu):
         return labelled([*rows, *without_gpu(subject, loads, lengths, price)])
     low = high = 0.0
     for config, scaffold in asking:
-        plan = estimate.Plan(config, count, lengths, subject.place, scaffold)
+        plan = estimate.Plan(config, count, lengths, subject.runs_on, scaffold)
         low += plan.seconds[0]
         high += plan.seconds[1]
     return labelled([*rows, ("time", hours((low, high))), *money((low, high), price)])
@@ -174,7 +174,7 @@ def _all_runs(config: Constants, count: int, lengths: Lengths, planned: Bounded)
 
 def _without_forcing(config: Constants, subject: Subject) -> Constants:
     """Return the constants without forced answers if the server can't force them."""
-    if subject.place is None and subject.card.continues is False:
+    if subject.runs_on is None and subject.card.continues is False:
         return replace(config, ANSWER_TOKENS=0)
     return config
 
@@ -223,13 +223,14 @@ def _task(
     ]
     training = f"{tokens(work.trained)} at most"
     cost: Rows = []
-    if isinstance(place := subject.place, OnGpu):
+    if isinstance(subject.runs_on, OnGpu):
         # Assume that requests are independent, because the order in searches and rounds is unknown.
-        machine = Machine.of(place.shape, place.gpu, place.kv, config)
+        on = subject.runs_on
+        machine = Machine.of(on.shape, on.gpu, on.kv, config)
         low, high = machine.seconds(loads, max(load.count for load in loads))
-        rows = [*estimate.model_rows(place, subject.shown, whole=False), *rows]
+        rows = [*estimate.model_rows(on, subject.label, whole=False), *rows]
         rows.append(("time", f"{hours((low, high))} for generating"))
-        least, most = _training_seconds(work, place)
+        least, most = _training_seconds(work, on)
         training += f", {hours((least, most))} at 6 operations per parameter and token"
         cost = money((low + least, high + most), price)
     else:
@@ -252,12 +253,12 @@ def _sources(requests: Sequence[Requests], lengths: Lengths) -> str:
     return f"{solutions}. Assumed medians in tokens: {medians}"
 
 
-def _training_seconds(work: Work, place: OnGpu) -> tuple[float, float]:
+def _training_seconds(work: Work, on: OnGpu) -> tuple[float, float]:
     """Return the shortest and the longest time of training, at 6 operations per parameter and
     token."""
-    operations = 6 * place.shape.parameters * work.trained
-    least = operations / (place.gpu.flops * BEST.compute)
-    most = operations / (place.gpu.flops * WORST.compute)
+    operations = 6 * on.shape.parameters * work.trained
+    least = operations / (on.gpu.flops * BEST.compute)
+    most = operations / (on.gpu.flops * WORST.compute)
     return least, most
 
 
@@ -304,16 +305,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         lengths = _lengths(config, subject, name)
         if hasattr(planned, "work"):  # a task
             work = planned.work(config, subject.card)
-            about = work.of
+            size = work.title
             plan = _task(work, config, lengths, subject, args.price)
         else:
             count, problems = _count(config, subject.card) if namespace else (1, config.PROBLEMS)
-            about = f"{problems_of(count, config.RUNS)} ({one_line(problems, 60)})"
+            size = f"{problems_of(count, config.RUNS)} ({one_line(problems, 60)})"
             if is_sweep:
                 plan = _sweep(runs, count, lengths, subject, args.price)
             else:
                 plan = run(config, count, lengths, subject, planned, args.price)
-        title = f"{name} with {subject.shown}{subject.on}, {about}"
+        title = f"{name} with {subject.label}{subject.on}, {size}"
         print(wrapped(f"{title}: an estimate (nothing was run)"))
         print("", plan, sep="\n")
 

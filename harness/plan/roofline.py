@@ -60,7 +60,7 @@ MIDDLE = Reach(0.725, 0.55, 0.825)
 class Load:
     """The requests of one kind: `count` completions with `prompt` tokens each. `lengths` samples
     their new tokens. The share `cut` gets a forced or elicited answer: a second request reads the
-    prompt and the output, and writes `forced` tokens. These are the longest completions. `most`
+    prompt and the output, and writes `forced` tokens. These are the longest completions. `at_most`
     bounds one's prompt tokens (0: unknown) and new tokens."""
 
     kind: Kind
@@ -69,7 +69,7 @@ class Load:
     lengths: NDArray[np.float64]
     cut: float = 0.0
     forced: float = 0.0
-    most: tuple[float, float] = (0, 0)
+    at_most: tuple[float, float] = (0, 0)
 
     @property
     def prompts(self) -> float:

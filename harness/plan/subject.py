@@ -17,35 +17,35 @@ from core.engines.shape import QED_NANO, Shape
 
 @dataclass(frozen=True)
 class OnGpu:
-    """A model on a GPU with a KV cache of type `kv`. `why` is the source of its `shape`, and
-    `why_gpu` the reason for the GPU. `longest` is the model's largest context in tokens, if
-    known."""
+    """A model on a GPU with a KV cache of type `kv`. `gpu_reason` is the reason for the GPU.
+    `longest` is the model's largest context in tokens, if known."""
 
     engine: dialect.OnGpu
     gpu: Gpu
-    why_gpu: str
+    gpu_reason: str
     kv: str
     shape: Shape
-    why: str
+    shape_source: str
     longest: int | None = None
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A model to plan. `model` is its name in results, and `shown` its name in messages. `place` is
-    a GPU, a GGUF file for llama.cpp on this machine, or None for another server."""
+    """A model to plan. `model` is its name in results, and `label` its name in messages. It runs on
+    a GPU, with llama.cpp on this machine (the path of its GGUF file), or on another server
+    (None)."""
 
     model: str
-    shown: str
+    label: str
     card: Card
-    place: OnGpu | Path | None
+    runs_on: OnGpu | Path | None
 
     @property
     def on(self) -> str:
         """The machine as text, with a space before it, or "" for another server."""
-        if isinstance(self.place, OnGpu):
-            return f" on one {self.place.gpu.name}"
-        return " on this machine" if self.place else ""
+        if isinstance(self.runs_on, OnGpu):
+            return f" on one {self.runs_on.gpu.name}"
+        return " on this machine" if self.runs_on else ""
 
 
 def find_subject(args: Namespace) -> Subject:
@@ -58,7 +58,7 @@ def find_subject(args: Namespace) -> Subject:
         return _on_gpu(environment.model(), card, args)
     if args.gpu or args.gpu_file:
         raise UserError(
-            f"{without_gpu.shown} has no plan on a GPU: it runs with llama.cpp or on another "
+            f"{without_gpu.label} has no plan on a GPU: it runs with llama.cpp or on another "
             "server. Leave out --gpu and --gpu-file, or unset MODEL, ENGINE and BASE_URL to plan "
             "QED-Nano"
         )
@@ -79,8 +79,8 @@ def _without_gpu(named: str, card: Card) -> Subject | None:
         return Subject(card.model, f"{card.model} (card {card.name})", card, None)
     if url:
         attached = server.at_base_url()
-        shown = f"{attached.model} at {attached.base_url}"
-        return Subject(attached.model, shown, attached.card, None)
+        label = f"{attached.model} at {attached.base_url}"
+        return Subject(attached.model, label, attached.card, None)
     is_file = Path(named).is_file() or named.endswith(".gguf")
     if engine == environment.LLAMACPP or (is_file and not engine):
         path = llamacpp.gguf_file(named)
@@ -93,13 +93,13 @@ def _without_gpu(named: str, card: Card) -> Subject | None:
 
 def _on_gpu(named: str, card: Card, args: Namespace) -> Subject:
     """Return the model `named` (default: QED-Nano) on the GPU that `args` choose, or else on this
-    machine's GPU."""
+    machine's GPU. Raises UserError if the GPU lacks arithmetic for KV=fp8."""
     engine = server.gpu_engine()
     longest = None
     source = "from its config.json"
     if named in ("", weights.REPO):
         name = weights.REPO
-        shown = "QED-Nano"
+        label = "QED-Nano"
         config = weights.folder() / "config.json"
         if weights.fetched() and config.exists():
             shape = Shape.from_config(config)
@@ -107,21 +107,21 @@ def _on_gpu(named: str, card: Card, args: Namespace) -> Subject:
             shape = QED_NANO
             source = "built-in values of its config.json, because the weights are not downloaded"
     elif environment.hub_model(named):
-        name = shown = named
+        name = label = named
         shape, longest = weights.shape_on_hub(named)
     elif Path(named).is_dir():
         model = weights.Model.at(named)
-        name = shown = model.name
+        name = label = model.name
         shape = model.shape
         longest = model.longest
     else:
         raise UserError(
             f"MODEL={named} is not a card, a GGUF file, a folder or a hub model. {cards.listing()}"
         )
-    gpu, why_gpu = _gpu(args)
+    gpu, gpu_reason = _gpu(args)
     kv = kv_type(environment.hosting().KV, gpu)
-    place = OnGpu(engine, gpu, why_gpu, kv, shape, source, longest)
-    return Subject(name, shown, card, place)
+    runs_on = OnGpu(engine, gpu, gpu_reason, kv, shape, source, longest)
+    return Subject(name, label, card, runs_on)
 
 
 def _gpu(args: Namespace) -> tuple[Gpu, str]:

@@ -76,7 +76,7 @@ class _Requests:
         prompt = self._lengths.prompt + min(self._lengths.answer, self._cap)
         most_prompt = self._lengths.prompt + self._longest_answer
         if self.verify_mode == "p_true":  # one token, without thinking
-            return Load(("verify", t), self._samples, prompt, np.ones(1), most=(most_prompt, 1))
+            return Load(("verify", t), self._samples, prompt, np.ones(1), at_most=(most_prompt, 1))
         count = self._samples * self._constants["VERIFY_SAMPLES"]
         sample = self._lengths.verifications
         cap = self._constants["VERIFY_TOKENS"]
@@ -137,7 +137,7 @@ class _Requests:
             np.minimum(sample, cap),
             cut,
             min(forced, FORCED_TOKENS),
-            most=(most_prompt + repeats * (most_prompt + cap), cap + forced),
+            at_most=(most_prompt + repeats * (most_prompt + cap), cap + forced),
         )
 
 
@@ -168,15 +168,15 @@ class Requests:
         """Return the requests as a load for the roofline model."""
         sample = log_normal(self.median) if self.median else lengths.solutions[-1]
         written = np.minimum(sample, self.cap)
-        return Load((self.kind,), self.count, self.prompt, written, most=(0, self.cap))
+        return Load((self.kind,), self.count, self.prompt, written, at_most=(0, self.cap))
 
 
 @dataclass(frozen=True)
 class Work:
-    """The work of a task: its `requests`, and at most `trained` tokens of training. `of` describes
-    it in a few words. `rows` are further rows of the plan."""
+    """The work of a task: its `requests`, and at most `trained` tokens of training. `title`
+    describes it in a few words. `rows` are further rows of the plan."""
 
-    of: str
+    title: str
     requests: tuple[Requests, ...]
     trained: float = 0
     rows: tuple[tuple[str, str], ...] = ()

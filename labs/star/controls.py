@@ -47,7 +47,7 @@ class Controls:
             replace(of[0], count=config.RUNS * sum(arm.count for arm in of)) for of in kinds
         )
         runs = "1 seed" if config.RUNS == 1 else f"{config.RUNS} seeds"
-        about = f"{len(configs)} arms under {runs}, each with {each[0].of}"
+        about = f"{len(configs)} arms under {runs}, each with {each[0].title}"
         rows = (servers(config.RUNS * sum(of.ROUNDS + 1 for of in configs.values())),)
         return Work(about, requests, config.RUNS * sum(work.trained for work in each), rows)
 
