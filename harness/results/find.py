@@ -85,7 +85,7 @@ def _all_in(path: Path) -> list[Path]:
 
 
 def _by_table(paths: Sequence[Path], table: Path) -> list[Path]:
-    """Sort the files of a comparison by the first line of its table that begins with their name."""
+    """List the files of a comparison in the order of the lines that begin with their name."""
     ranks: dict[str, int] = {}
     lines = table.read_text(encoding="utf-8").splitlines()
     for rank, line in enumerate(lines):

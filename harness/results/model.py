@@ -252,7 +252,7 @@ class MemberResult(CallCost, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def known_worth(self) -> float | None:
-        """The worth of a proof, or None if it has none."""
+        """The worth of a proof, or None if it is missing."""
         return None if self.worth is UNSET else self.worth
 
     @property

@@ -66,7 +66,7 @@ class Population:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Population":
-        """Summarize a record of harness/results/records.py."""
+        """Return the population of a record (harness/results/records.py)."""
         members = record["members"]
         mean = _number(record["mean_accuracy"])
         most_waits = max(len(_before_waits(member)) for member in members)

@@ -123,7 +123,7 @@ def _partial(run: Run) -> list[str]:
 
 
 def _ended_by_context(run: Run) -> list[str]:
-    """Warn about replies that the server truncated before their token cap."""
+    # The server truncated these replies before their token cap.
     replies = run.count("context_ended")
     if not replies or run.share("truncated") <= MANY_TRUNCATED:
         return []
@@ -196,8 +196,7 @@ def _uncounted(run: Run) -> list[str]:
 
 
 def _repeated(run: Run) -> list[str]:
-    """Warn if so many members of step 0 are identical that their seeds seem to have had no
-    effect."""
+    # If seeds have no effect, nearly all members of step 0 are identical.
     if not run.steps:
         return []
     step = run.steps[0]

@@ -89,7 +89,7 @@ class Record:
         self.save(complete)
 
     def _drop_after(self, name: str, number: int | None) -> None:
-        """Drop the stages after `name`, the rounds after `number`, and AT_END."""
+        """Remove the stages after `name`, the rounds after `number`, and AT_END."""
         part = self._part(number)
         if name in self.STAGES:
             following = self.STAGES.index(name) + 1
