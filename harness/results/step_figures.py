@@ -95,8 +95,8 @@ def _dollars(call: MemberRecord, prices: Prices) -> float | None:
 
 
 class Accuracies:
-    """The accuracies of a step, from the `populations` of its problems. The runs of a problem follow
-    each other, and `by` selects how these `runs` are merged."""
+    """The accuracies of a step, from the `populations` of its problems. The runs of a problem
+    follow each other, and `by` selects how these `runs` are merged."""
 
     def __init__(self, populations: Sequence[Population], runs: int, by: str) -> None:
         self._populations = populations
