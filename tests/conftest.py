@@ -55,7 +55,7 @@ LONGEST = (
         "scaffolds/test_resume.py"
     ),
     "engines/test_process.py", "labs/lean/test_session.py", "base/test_output.py",
-    "results/test_results.py", "labs/training/test_loop.py", "labs/proofs/grade/test_lines.py",
+    "results/test_metrics.py", "labs/training/test_loop.py", "labs/proofs/grade/test_lines.py",
     "engines/test_identity.py", "labs/training/test_process.py", "session/test_run.py", (
         "faults/test_crash.py"
     ),
