@@ -136,7 +136,7 @@ def milliseconds(decoder: Decoder, requests: int, context: int, steps: int) -> f
 def bound(shape: Shape, gpu: Gpu, requests: int, context: int) -> float:
     """Return the milliseconds of one step at the data sheet's full bandwidth and FLOP/s."""
     machine = Machine(shape, gpu, "bf16", requests * context, requests)
-    return 1e3 * sum(machine.step(requests, context, BOUND))
+    return 1e3 * machine.step(requests, context, BOUND)
 
 
 def main() -> None:

@@ -184,7 +184,7 @@ class Engine:
         def seconds(n: int) -> float:
             """Return the seconds of `n` steps. Contexts grow by one token per step, and times grow
             linearly."""
-            return n * sum(self.machine.step(requests, mean + (n - 1) / 2, MIDDLE))
+            return n * self.machine.step(requests, mean + (n - 1) / 2, MIDDLE)
 
         loop = asyncio.get_running_loop()
         began, passed = loop.time(), 0.0
@@ -372,9 +372,7 @@ async def _simulate(work: Workload, machine: Machine, servers: int, schedule: Sc
 
 def alone(machine: Machine, prompt: int, new: int) -> float:
     """Return the seconds of a request on an idle server. A busy server takes at least as long."""
-    return machine.prefill(prompt, MIDDLE) + new * sum(
-        machine.step(1, prompt + (new - 1) / 2, MIDDLE)
-    )
+    return machine.prefill(prompt, MIDDLE) + new * machine.step(1, prompt + (new - 1) / 2, MIDDLE)
 
 
 def critical_path_bound(
@@ -414,7 +412,7 @@ def work_bound(work: Workload, machine: Machine, populations: dict[str, list[Pop
                 reading += machine.prefill(prompt, MIDDLE)
     steps_needed = max(contexts / machine.kv_tokens, tokens / machine.limit)
     requests = tokens / steps_needed  # in each step, on average
-    return reading + steps_needed * sum(machine.step(requests, contexts / tokens, MIDDLE))
+    return reading + steps_needed * machine.step(requests, contexts / tokens, MIDDLE)
 
 
 # The tables

@@ -256,7 +256,7 @@ class Server:
             "name": self.model,
             "revision": self.revision,
             "sha256": self.sha256,
-            "told": self.key_fields,
+            "reported": self.key_fields,
             "embedded": self.card.engine == "embedded",
             "card": self.card.shown(),
         }

@@ -1,7 +1,7 @@
 """Measure the lengths of completions and prompts in an earlier run of the model, or assume them."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from core.base.errors import UserError, one_line
 from core.base.files import amount
 from harness.results import read
-from harness.results.model import Head, MemberResult, ProblemResult
+from harness.results.model import CallCost, Head, MemberResult, ProblemResult
 
 # Assumptions until a run measures the lengths, because no lengths of QED-Nano on AIME are
 # published. Reasoning models have roughly log-normal lengths. With this median, a solution has 7.6k
@@ -36,8 +36,9 @@ Sample = NDArray[np.float64]
 
 def log_normal(median: float) -> Sample:
     """Return the assumed distribution of lengths in tokens, as SAMPLE quantiles of equal weight."""
-    z = [NormalDist().inv_cdf((i + 0.5) / SAMPLE) for i in range(SAMPLE)]
-    return np.asarray(median * np.exp(SPREAD * np.array(z)), dtype=np.float64)
+    standard = NormalDist()
+    scores = np.array([standard.inv_cdf((i + 0.5) / SAMPLE) for i in range(SAMPLE)])
+    return np.asarray(median * np.exp(SPREAD * scores), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -61,61 +62,111 @@ def measured(folder: Path, model: str, *names: str) -> Lengths | None:
     """Return the lengths in one results file of `model`, or None without a usable file. Files of an
     earlier name in `names` (OUT or an experiment) come first, then complete results, then newer
     files."""
-    ranked: list[tuple[tuple[list[bool], bool, str], Path]] = []
+    ranked = []
     for path in folder.glob("*.json"):
         with suppress(*FOREIGN):
             head, _ = read.read(path)
             if head.model["name"] == model:
-                ranked.append(
-                    (
-                        ([head.experiment == each for each in names], head.complete, head.started),
-                        path,
-                    )
-                )
-    for _, path in sorted(ranked, reverse=True):
+                is_named = [head.experiment == name for name in names]
+                ranked.append((is_named, head.complete, head.started, path))
+    for *_, path in sorted(ranked, reverse=True):
         with suppress(*FOREIGN):
-            if found := _lengths(path.name, *read.read(path)):
-                return found
+            head, problems = read.read(path)
+            lengths = _lengths(path.name, head, problems)
+            if lengths:
+                return lengths
     return None
 
 
 def _lengths(name: str, head: Head, problems: Iterable[ProblemResult]) -> Lengths | None:
     """Return the lengths in a results file, or None if it has too few counted completions, or
     prompts unlike RSA's."""
+    steps = _steps(problems)
+    members = [member for step in steps for member in step]
+    speeds = _speeds(steps, amount(head.engine["concurrency"]))
+    if not speeds:
+        return None
+    if "T" not in head.config and any(member.parents for member in members):
+        return None  # only RSA's prompts are known
+    # The prompts of forced answers and waits contain their own thinking.
+    plain = [member for member in members if member.unforced is None and not member.before_waits]
+    first_prompts = [member.prompt_tokens or 0 for member in plain if not member.parents]
+    prompt = float(np.mean(first_prompts or PROMPT_TOKENS))
+    candidates = _candidates(plain, prompt)
+    verifications = _verifications(members)
+    has_candidates = head.config.get("CARRY") == "answer" and len(candidates) >= FEWEST
+    has_checks = head.config.get("VERIFY_MODE") == "verdict" and len(verifications) >= FEWEST
+    lacking = []
+    if not has_checks:
+        lacking.append("verifications")
+    if not has_candidates:
+        lacking.append("candidates")
+    return Lengths(
+        solutions=tuple(_sample(step) for step in steps),
+        verifications=np.maximum(1.0, verifications) if has_checks else ASSUMED.verifications,
+        prompt=prompt,
+        answer=max(0.0, float(np.mean(candidates))) if has_candidates else ASSUMED.answer,
+        source=_source(name, head, members, lacking),
+        speed=(min(speeds), max(speeds)),
+    )
+
+
+def _steps(problems: Iterable[ProblemResult]) -> list[list[MemberResult]]:
+    """Return the counted completions of each step that has enough of them."""
     by_step = defaultdict[int, list[MemberResult]](list)
     for problem in problems:
         for step in problem.steps:
-            by_step[step.step] += [m for m in step.members if m.error is None and m.is_counted]
-    config = head.config
-    cap, concurrency = amount(config["MAX_TOKENS"]), amount(head.engine["concurrency"])
-    steps = [of for _, of in sorted(by_step.items()) if len(of) >= FEWEST]
-    members, speeds = [m for step in steps for m in step], []
-    for of in steps:
-        calls = [call for m in of for call in m.calls if call.is_counted]
-        if written := concurrency * sum(call.completion_tokens or 0 for call in calls):
+            counted = [member for member in step.members if member.is_counted]
+            by_step[step.step] += [member for member in counted if member.error is None]
+    return [by_step[t] for t in sorted(by_step) if len(by_step[t]) >= FEWEST]
+
+
+def _speeds(steps: Iterable[Sequence[MemberResult]], concurrency: float) -> list[float]:
+    """Return the mean seconds per completion token of each step."""
+    speeds = []
+    for members in steps:
+        calls: list[CallCost] = []
+        for member in members:
+            calls += [call for call in member.calls if call.is_counted]
+        written = concurrency * sum(call.completion_tokens or 0 for call in calls)
+        if written:
             speeds.append(sum(call.seconds for call in calls) / written)
-    if not speeds or ("T" not in config and any(m.parents for m in members)):
-        return None  # only RSA's prompts are known
-    # The prompts of forced answers and waits contain their own thinking.
-    whole = [m for m in members if m.unforced is None and not m.before_waits]
-    prompt = float(np.mean([m.prompt_tokens or 0 for m in whole if not m.parents] or PROMPT_TOKENS))
-    carried = [((m.prompt_tokens or 0) - prompt) / len(m.parents) for m in whole if m.parents]
-    checks = [
-        call.completion_tokens or 0 for m in members for call in m.side_calls if call.is_counted
-    ]
-    has_checks = config.get("VERIFY_MODE") == "verdict" and len(checks) >= FEWEST
-    has_candidates = config.get("CARRY") == "answer" and len(carried) >= FEWEST
-    lacking = ["verifications"] * (not has_checks) + ["candidates"] * (not has_candidates)
-    cut = sum(m.finish_reason == "length" for m in members) / len(members)
-    source = f"measured: {name} ({len(members):,} completions on {head.problem_set['name']}, "
-    source += f"{cut:.0%} of them truncated at {cap:,})" + (
-        f". Assumed: {', '.join(lacking)}" if lacking else ""
+    return speeds
+
+
+def _candidates(members: Iterable[MemberResult], prompt: float) -> list[float]:
+    """Return the mean tokens of a candidate in each aggregation. `prompt` is the length of a prompt
+    without candidates."""
+    lengths = []
+    for member in members:
+        if member.parents:
+            more = (member.prompt_tokens or 0) - prompt
+            lengths.append(more / len(member.parents))
+    return lengths
+
+
+def _verifications(members: Iterable[MemberResult]) -> list[float]:
+    """Return the tokens of each counted side call."""
+    lengths: list[float] = []
+    for member in members:
+        counted = [call for call in member.side_calls if call.is_counted]
+        lengths += [call.completion_tokens or 0 for call in counted]
+    return lengths
+
+
+def _sample(members: Iterable[MemberResult]) -> Sample:
+    return np.array([max(1.0, member.completion_tokens or 0) for member in members])
+
+
+def _source(name: str, head: Head, members: Sequence[MemberResult], lacking: Sequence[str]) -> str:
+    """Describe the results that were measured, and the lengths that they lack."""
+    cut = sum(member.finish_reason == "length" for member in members) / len(members)
+    problems = head.problem_set["name"]
+    cap = amount(head.config["MAX_TOKENS"])
+    source = (
+        f"measured: {name} ({len(members):,} completions on {problems}, {cut:.0%} of them "
+        f"truncated at {cap:,})"
     )
-    return Lengths(
-        tuple(np.array([max(1.0, m.completion_tokens or 0) for m in step]) for step in steps),
-        np.maximum(1.0, checks) if has_checks else ASSUMED.verifications,
-        prompt,
-        max(0.0, float(np.mean(carried))) if has_candidates else ASSUMED.answer,
-        one_line(source),
-        (min(speeds), max(speeds)),
-    )
+    if lacking:
+        source += f". Assumed: {', '.join(lacking)}"
+    return one_line(source)

@@ -1,12 +1,13 @@
-"""Estimate a run without running it: `python -m harness.plan.plan 02_rsa_basic [N=16 …] [--gpu NAME]`.
+"""Estimate a run without running it: `python -m harness.plan.plan 02_rsa_basic [N=16 …]`.
 
 The number of completions follows from the experiment's constants. Tokens follow from assumed or
 measured lengths. Hours on a GPU follow from the roofline model (roofline.py), and hours with
-llama.cpp from its measured speed."""
+llama.cpp from its measured speed.
+"""
 
 from argparse import Namespace
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,10 @@ from harness.plan import estimate
 from harness.plan.estimate import Rows, hours, money, problems_of, token_rows, tokens, without_gpu
 from harness.plan.lengths import ASSUMED, Lengths, measured
 from harness.plan.roofline import BEST, WORST, Load, Machine
-from harness.plan.subject import OnGpu, Subject, subject
-from harness.plan.work import OTHERS, Work, loads
+from harness.plan.subject import OnGpu, Subject, find_subject
+from harness.plan.work import OTHERS, Requests, Work, loads_of
 from harness.problems import sets
-from harness.results import labs
+from harness.results import registry
 
 NO_GPU = Namespace(gpu=None, gpu_file=None)  # no option names a GPU
 ROOFLINE = (
@@ -47,121 +48,135 @@ def _count(config: Constants, card: Card) -> tuple[int, str]:
     """Return the number of a run's problems and the name of the set. A published set is downloaded
     only for a part."""
     name = card.own_sets.get(config.PROBLEMS, config.PROBLEMS)
-    known = sets.PUBLISHED.get(name)
-    have = known.rows if known else len(sets.load(name, EITHER).problems)
-    return min(have, config.LIMIT or have), name
+    published = sets.PUBLISHED.get(name)
+    rows = published.rows if published else len(sets.load(name, EITHER).problems)
+    return min(rows, config.LIMIT or rows), name
 
 
-def _lengths(config: Any, of: Subject, name: str) -> Lengths:
+def _lengths(config: Any, subject: Subject, name: str) -> Lengths:
     """Return the lengths in the results of OUT or of the experiment `name`, or else assumed
     ones."""
-    earlier = measured(results_dir(), of.model, getattr(config, "OUT", ""), name)
-    return earlier or replace(ASSUMED, prompt=ASSUMED.prompt + framing.of(config, of.card).tokens)
+    earlier = measured(results_dir(), subject.model, getattr(config, "OUT", ""), name)
+    if earlier:
+        return earlier
+    before_problem = framing.of(config, subject.card).tokens
+    return replace(ASSUMED, prompt=ASSUMED.prompt + before_problem)
 
 
 def refusal(error: TooMany, name: str, args: Namespace = NO_GPU) -> UserError:
     """Return the error for a sweep of the experiment `name` that is too large, with its hours on a
     GPU. The sum assumes that all runs take as long as the last one."""
     last = error.last
-    with suppress(UserError):  # for example, the embedded model has no plan
-        of = subject(args)
-        if isinstance(of.place, OnGpu):
-            lengths, count = _lengths(last.config, of, name), _count(last.config, of.card)[0]
-            seconds = estimate.Plan(last.config, count, lengths, of.place, last.scaffold).seconds
-            one, whole = hours(seconds), hours([error.count * each for each in seconds])
-            each = f"{last.name} ({one} with {of.shown}{of.on})"
-            return UserError(f"{error}. If each run takes as long as {each}, all take {whole}")
-    return error
+    try:
+        subject = find_subject(args)
+        if not isinstance(subject.runs_on, OnGpu):
+            return error
+        lengths = _lengths(last.config, subject, name)
+        count, _ = _count(last.config, subject.card)
+        plan = estimate.Plan(last.config, count, lengths, subject.runs_on, last.scaffold)
+        low, high = plan.seconds
+    except UserError:  # for example, the embedded model has no plan
+        return error
+    run_hours = f"{hours((low, high))} with {subject.label}{subject.on}"
+    all_hours = hours((error.count * low, error.count * high))
+    return UserError(
+        f"{error}. If each run takes as long as {last.name} ({run_hours}), all take {all_hours}"
+    )
 
 
 def run(
     config: Constants,
     count: int,
     lengths: Lengths,
-    of: Subject,
+    subject: Subject,
     planned: Bounded,
     price: float | None,
 ) -> str:
     """Format the plan of a run."""
-    rows, config = Rows(), _without_forcing(config, of)
-    if isinstance(of.place, Path):
-        rows, config = _on_llamacpp(config, of.place, planned)
-    expected = _all_runs(config, count, lengths, planned)
-    total, runs = sum(load.count for load in expected), config.RUNS
-    mean = np.mean([load.lengths.mean() for load in expected if isinstance(load.kind[0], int)])
-    shared = [
-        (
-            "lengths",
-            (
-                f"{lengths.source}. A solution has {mean:,.0f} tokens on average (cap: "
-                f"{config.MAX_TOKENS:,})"
-            ),
-        ),
-        (
-            "completions",
-            f"{total:,} ({total // (count * runs)} for each of {problems_of(count, runs)})",
-        ),
-        *token_rows(expected),
-    ]
-    notes = []
-    if extra := sum(load.count for load in expected if load.kind == OTHERS):
-        notes.append(
-            f"up to {extra:,} completions follow the first solutions. The plan counts each as a "
-            "solution that reads one candidate. The scaffold may stop earlier, and its reviews "
-            "and selections may be shorter"
-        )
-    if isinstance(of.place, OnGpu):
-        plan = estimate.Plan(config, count, lengths, of.place, planned)
-        rows = [*estimate.model_rows(of.place, of.shown), *shared, *estimate.time_rows(plan, price)]
+    config = _without_forcing(config, subject)
+    rows: Rows = []
+    if isinstance(subject.runs_on, Path):
+        rows, config = _on_llamacpp(config, subject.runs_on, planned)
+    loads = _all_runs(config, count, lengths, planned)
+    request_rows = _request_rows(config, count, lengths, loads)
+    notes = _notes(loads)
+    if isinstance(subject.runs_on, OnGpu):
+        plan = estimate.Plan(config, count, lengths, subject.runs_on, planned)
+        rows += estimate.model_rows(subject.runs_on, subject.label)
+        rows += request_rows
+        rows += estimate.time_rows(plan, price)
         notes = [ROOFLINE, *notes, *estimate.notes(plan)]
     else:
-        rows += [*shared, *without_gpu(of, expected, lengths, price)]
+        rows += request_rows
+        rows += without_gpu(subject, loads, lengths, price)
     return labelled(rows) + "".join(wrapped(f"\nnote: {note}", "  ") for note in notes)
 
 
-def _sweep(runs: Grid, count: int, lengths: Lengths, of: Subject, price: float | None) -> str:
+def _request_rows(config: Constants, count: int, lengths: Lengths, loads: Sequence[Load]) -> Rows:
+    """Return the rows about a run's completions and tokens."""
+    total = sum(load.count for load in loads)
+    for_each = total // (count * config.RUNS)
+    solutions = [load for load in loads if isinstance(load.kind[0], int)]
+    mean = np.mean([load.lengths.mean() for load in solutions])
+    solution = f"A solution has {mean:,.0f} tokens on average (cap: {config.MAX_TOKENS:,})"
+    return [
+        ("lengths", f"{lengths.source}. {solution}"),
+        ("completions", f"{total:,} ({for_each} for each of {problems_of(count, config.RUNS)})"),
+        *token_rows(loads),
+    ]
+
+
+def _notes(loads: Sequence[Load]) -> list[str]:
+    """Return a note if a scaffold sends more requests than RSA's."""
+    others = sum(load.count for load in loads if load.kind == OTHERS)
+    if not others:
+        return []
+    return [
+        f"up to {others:,} completions follow the first solutions. The plan counts each as a "
+        "solution that reads one candidate. The scaffold may stop earlier, and its reviews and "
+        "selections may be shorter"
+    ]
+
+
+def _sweep(runs: Grid, count: int, lengths: Lengths, subject: Subject, price: float | None) -> str:
     """Format the plan of a sweep: add up the runs that send requests. Other runs only read the
     first steps of these."""
-    asking = [(_without_forcing(cell.config, of), cell.scaffold) for cell in runs.asking]
-    expected = [
-        load for config, scaffold in asking for load in _all_runs(config, count, lengths, scaffold)
-    ]
-    why = ", ".join(dict.fromkeys(runs.left_out.values()))
-    shared = f", {len(runs.cells) - len(asking)} of them from the first steps of others"
-    rows = [
-        ("runs", f"{len(runs.cells)}{shared if len(asking) < len(runs.cells) else ''}"),
-        *([("left out", f"{len(runs.left_out)} combinations: {why:.300}")] if why else []),
-        ("lengths", lengths.source),
-        (
-            "completions",
-            f"{sum(e.count for e in expected):,}. Samples that runs share are counted for each run",
-        ),
-        *token_rows(expected),
-    ]
-    if isinstance(place := of.place, OnGpu):
-        seconds = (
-            estimate.Plan(config, count, lengths, place, scaffold).seconds
-            for config, scaffold in asking
-        )
-        whole = [sum(ends) for ends in zip(*seconds, strict=True)]
-        return labelled([*rows, ("time", hours(whole)), *money(whole, price)])
-    return labelled([*rows, *without_gpu(of, expected, lengths, price)])
+    asking = [(_without_forcing(cell.config, subject), cell.scaffold) for cell in runs.asking]
+    loads: list[Load] = []
+    for config, scaffold in asking:
+        loads += _all_runs(config, count, lengths, scaffold)
+    shared = len(runs.cells) - len(asking)
+    cells = f"{len(runs.cells)}"
+    if shared:
+        cells += f", {shared} of them from the first steps of others"
+    rows = [("runs", cells)]
+    if runs.left_out:
+        reasons = ", ".join(dict.fromkeys(runs.left_out.values()))
+        rows.append(("left out", f"{len(runs.left_out)} combinations: {reasons:.300}"))
+    total = sum(load.count for load in loads)
+    completions = f"{total:,}. Samples that runs share are counted for each run"
+    rows += [("lengths", lengths.source), ("completions", completions), *token_rows(loads)]
+    if not isinstance(subject.runs_on, OnGpu):
+        return labelled([*rows, *without_gpu(subject, loads, lengths, price)])
+    low = high = 0.0
+    for config, scaffold in asking:
+        plan = estimate.Plan(config, count, lengths, subject.runs_on, scaffold)
+        low += plan.seconds[0]
+        high += plan.seconds[1]
+    return labelled([*rows, ("time", hours((low, high))), *money((low, high), price)])
 
 
 def _all_runs(config: Constants, count: int, lengths: Lengths, planned: Bounded) -> list[Load]:
-    return [
-        replace(each, count=config.RUNS * each.count)
-        for each in loads(config, count, lengths, planned)
-    ]
+    """Return the requests of all RUNS."""
+    loads = loads_of(config, count, lengths, planned)
+    return [replace(load, count=config.RUNS * load.count) for load in loads]
 
 
-def _without_forcing(config: Constants, of: Subject) -> Constants:
+def _without_forcing(config: Constants, subject: Subject) -> Constants:
     """Return the constants without forced answers if the server can't force them."""
-    return (
-        replace(config, ANSWER_TOKENS=0)
-        if of.place is None and of.card.continues is False
-        else config
-    )
+    if subject.runs_on is None and subject.card.continues is False:
+        return replace(config, ANSWER_TOKENS=0)
+    return config
 
 
 def _on_llamacpp(config: Constants, file: Path, planned: Bounded) -> tuple[Rows, Constants]:
@@ -172,19 +187,16 @@ def _on_llamacpp(config: Constants, file: Path, planned: Bounded) -> tuple[Rows,
     model = Gguf.read(file)
     shots = framing.of(config, environment.card()).tokens
     need = Need(planned.texts_shown(config), config.MAX_TOKENS, config.ANSWER_TOKENS, shots)
-    size = llamacpp.size(
-        model,
-        need,
-        llamacpp.memory(),
-        llamacpp.physical_cores(),
-        environment.hosting().exact(False),
-    )
+    is_exact = environment.hosting().exact(False)
+    cores = llamacpp.physical_cores()
+    size = llamacpp.size(model, need, llamacpp.memory(), cores, is_exact)
     engine = (
         f"llama.cpp with {file.name} ({model.bytes / 1e6:,.0f} MB, {model.shape.layers} layers): "
         f"at most {size.slots} requests at a time, contexts of {size.context:,} tokens, "
         f"{size.threads} threads"
-        + ("" if environment.engine() else ". Set ENGINE=llamacpp for the run")
     )
+    if not environment.engine():
+        engine += ". Set ENGINE=llamacpp for the run"
     rows = [("engine", engine)]
     if need.context > size.context:
         text = (
@@ -196,46 +208,61 @@ def _on_llamacpp(config: Constants, file: Path, planned: Bounded) -> tuple[Rows,
     return rows, replace(config, MAX_TOKENS=min(config.MAX_TOKENS, size.context))
 
 
-def _work(work: Work, config: Constants, lengths: Lengths, of: Subject, price: float | None) -> str:
+def _task(
+    work: Work, config: Constants, lengths: Lengths, subject: Subject, price: float | None
+) -> str:
     """Format the plan of a task that is not a scaffold."""
-    requests = [each for each in work.requests if each.count]
-    expected = [each.load(lengths) for each in requests]
-    sources = [f"solutions: {lengths.source}"] * any(not each.median for each in requests)
-    if assumed := ", ".join(
-        f"{each.median:,.0f} for {each.kind}" for each in requests if each.median
-    ):
-        sources.append(f"{'A' if sources else 'a'}ssumed medians in tokens: {assumed}")
-    total, kinds = (
-        sum(each.count for each in requests),
-        ", ".join(f"{each.count:,} {each.kind}" for each in requests),
-    )
+    requests = [request for request in work.requests if request.count]
+    loads = [request.load(lengths) for request in requests]
+    total = sum(request.count for request in requests)
+    kinds = ", ".join(f"{request.count:,} {request.kind}" for request in requests)
     rows = [
-        ("lengths", ". ".join(sources)),
+        ("lengths", _sources(requests, lengths)),
         ("completions", f"{total:,} at most: {kinds}"),
-        *token_rows(expected),
+        *token_rows(loads),
     ]
-    trained = f"{tokens(work.trained)} at most"
-    if isinstance(place := of.place, OnGpu):
+    training = f"{tokens(work.trained)} at most"
+    cost: Rows = []
+    if isinstance(subject.runs_on, OnGpu):
         # Assume that requests are independent, because the order in searches and rounds is unknown.
-        machine = Machine.of(place.shape, place.gpu, place.kv, config)
-        low, high = machine.seconds(expected, max(load.count for load in expected))
-        operations = 6 * place.shape.parameters * work.trained  # per parameter and token
-        least, most = (operations / (place.gpu.flops * reach.compute) for reach in (BEST, WORST))
-        rows = [*estimate.model_rows(place, of.shown, whole=False), *rows]
+        on = subject.runs_on
+        machine = Machine.of(on.shape, on.gpu, on.kv, config)
+        low, high = machine.seconds(loads, max(load.count for load in loads))
+        rows = [*estimate.model_rows(on, subject.label, whole=False), *rows]
         rows.append(("time", f"{hours((low, high))} for generating"))
-        trained += f", {hours((least, most))} at 6 operations per parameter and token"
+        least, most = _training_seconds(work, on)
+        training += f", {hours((least, most))} at 6 operations per parameter and token"
         cost = money((low + least, high + most), price)
     else:
-        rows, cost, trained = (
-            [*rows, *without_gpu(of, expected, lengths, price)],
-            [],
-            f"{trained}. The time is unknown",
-        )
-    training = [("training", trained)] if work.trained else []
-    return labelled([*rows, *training, *work.rows, *cost])
+        rows += without_gpu(subject, loads, lengths, price)
+        training += ". The time is unknown"
+    if work.trained:
+        rows.append(("training", training))
+    return labelled([*rows, *work.rows, *cost])
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def _sources(requests: Sequence[Requests], lengths: Lengths) -> str:
+    """Describe where the lengths of a task's completions come from."""
+    with_median = [request for request in requests if request.median]
+    medians = ", ".join(f"{request.median:,.0f} for {request.kind}" for request in with_median)
+    solutions = f"solutions: {lengths.source}"
+    if not medians:
+        return solutions
+    if len(with_median) == len(requests):
+        return f"assumed medians in tokens: {medians}"
+    return f"{solutions}. Assumed medians in tokens: {medians}"
+
+
+def _training_seconds(work: Work, on: OnGpu) -> tuple[float, float]:
+    """Return the shortest and the longest time of training, at 6 operations per parameter and
+    token."""
+    operations = 6 * on.shape.parameters * work.trained
+    least = operations / (on.gpu.flops * BEST.compute)
+    most = operations / (on.gpu.flops * WORST.compute)
+    return least, most
+
+
+def _parser() -> Parser:
     parser = Parser(prog="plan.sh", description="Estimate tokens, time and cost of a run.")
     parser.add_argument(
         "experiment", nargs="?", default="", help="an experiment (02_rsa_basic), grade or serve_rsa"
@@ -252,44 +279,56 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--price", type=float, help="price of one hour of the GPU or machine, in any currency"
     )
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = _parser()
     with command(), ExitStack() as settings:
         args = parser.parse_intermixed_args(argv)
         namespace: dict[str, Any] = {}
-        runs = Grid([], {})
-        if command_of := labs.plan_of(args.experiment):
-            name, planned, words = command_of(args.constants)
+        if lab_plan := registry.plan_of(args.experiment):
+            name, planned, words = lab_plan(args.constants)
         else:
-            found = experiment_file.load(args.experiment)
-            name, planned, namespace, words = (
-                found.name,
-                found.planned,
-                found.namespace,
-                args.constants,
-            )
+            experiment = experiment_file.load(args.experiment)
+            name = experiment.name
+            planned = experiment.planned
+            words = args.constants
             settings.enter_context(environment.setting(**planned.constants.settings()))
+            namespace = experiment.namespace
             namespace |= environment.card().constants_of(planned.constants)
-        if isinstance(planned, Scaffold) and any("," in word for word in words):
-            try:
-                runs = expand(planned, namespace, words)
-            except TooMany as error:
-                raise refusal(error, name, args) from None
+        runs = _runs(name, planned, namespace, words, args)
         is_sweep = any(cell.values for cell in runs.cells)
         config = runs.common if is_sweep else constants.read(planned.constants, namespace, words)
         with environment.choosing(getattr(config, "GRADER", "")):
-            of = subject(args)
-        lengths = _lengths(config, of, name)
+            subject = find_subject(args)
+        lengths = _lengths(config, subject, name)
         if hasattr(planned, "work"):  # a task
-            work = planned.work(config, of.card)
-            about, plan = work.of, _work(work, config, lengths, of, args.price)
+            work = planned.work(config, subject.card)
+            size = work.title
+            plan = _task(work, config, lengths, subject, args.price)
         else:
-            count, problems = _count(config, of.card) if namespace else (1, config.PROBLEMS)
-            about = f"{problems_of(count, config.RUNS)} ({one_line(problems, 60)})"
+            count, problems = _count(config, subject.card) if namespace else (1, config.PROBLEMS)
+            size = f"{problems_of(count, config.RUNS)} ({one_line(problems, 60)})"
             if is_sweep:
-                plan = _sweep(runs, count, lengths, of, args.price)
+                plan = _sweep(runs, count, lengths, subject, args.price)
             else:
-                plan = run(config, count, lengths, of, planned, args.price)
-        print(wrapped(f"{name} with {of.shown}{of.on}, {about}: an estimate (nothing was run)"))
+                plan = run(config, count, lengths, subject, planned, args.price)
+        title = f"{name} with {subject.label}{subject.on}, {size}"
+        print(wrapped(f"{title}: an estimate (nothing was run)"))
         print("", plan, sep="\n")
+
+
+def _runs(
+    name: str, planned: Any, namespace: dict[str, Any], words: Sequence[str], args: Namespace
+) -> Grid:
+    """Return the runs of a sweep if the constants have lists, else none. Raises UserError."""
+    if not isinstance(planned, Scaffold) or not any("," in word for word in words):
+        return Grid([], {})
+    try:
+        return expand(planned, namespace, words)
+    except TooMany as error:
+        raise refusal(error, name, args) from None
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ MIDDLE = Reach(0.725, 0.55, 0.825)
 class Load:
     """The requests of one kind: `count` completions with `prompt` tokens each. `lengths` samples
     their new tokens. The share `cut` gets a forced or elicited answer: a second request reads the
-    prompt and the output, and writes `forced` tokens. These are the longest completions. `most`
+    prompt and the output, and writes `forced` tokens. These are the longest completions. `at_most`
     bounds one's prompt tokens (0: unknown) and new tokens."""
 
     kind: Kind
@@ -69,7 +69,7 @@ class Load:
     lengths: NDArray[np.float64]
     cut: float = 0.0
     forced: float = 0.0
-    most: tuple[float, float] = (0, 0)
+    at_most: tuple[float, float] = (0, 0)
 
     @property
     def prompts(self) -> float:
@@ -84,34 +84,22 @@ class Load:
     @property
     def context(self) -> float:
         """The mean number of tokens in the KV cache for a request in flight (C)."""
-        return self.prompt + float((self.lengths**2).mean() / self.lengths.mean()) / 2
+        mean_square = (self.lengths**2).mean()
+        return self.prompt + float(mean_square / self.lengths.mean()) / 2
 
     @property
     def cut_prompt(self) -> float:
         """The mean number of tokens in the second prompt of a continued completion."""
-        return self.prompt + float(self.lengths.mean() if self.cut == 1 else self.lengths.max())
+        if self.cut == 1:
+            return self.prompt + float(self.lengths.mean())
+        return self.prompt + float(self.lengths.max())
 
     def longest(self, n: int) -> float:
         """Return the expected length in tokens of the longest of `n` completions."""
         ordered = np.sort(self.lengths)
-        below = np.arange(ordered.size + 1) / ordered.size
-        return float((ordered * np.diff(below**n)).sum())
-
-
-@dataclass(frozen=True)
-class Parts:
-    """Seconds of all loads: for reading `weights`, for reading the `kv` cache, and for `compute`
-    (prompts, and decoding beyond these reads). `path` is the time of the critical path, which
-    overlaps with the other times."""
-
-    weights: float
-    kv: float
-    compute: float
-    path: float
-
-    @property
-    def work(self) -> float:
-        return self.weights + self.kv + self.compute
+        below = np.arange(ordered.size + 1) / ordered.size  # the share of shorter completions
+        is_longest = np.diff(below**n)
+        return float((ordered * is_longest).sum())
 
 
 @dataclass(frozen=True)
@@ -136,7 +124,8 @@ class Machine:
                 f"({shape.weight_bytes / 1e9:.1f} GB) and a KV cache, but {gpu.name} has "
                 f"{gpu.memory / 1e9:.1f} GB. Choose a larger GPU"
             )
-        return cls(shape, gpu, kv, tokens, config.CONCURRENCY or running(tokens, config.MAX_TOKENS))
+        limit = config.CONCURRENCY or running(tokens, config.MAX_TOKENS)
+        return cls(shape, gpu, kv, tokens, limit)
 
     def fits(self, context: float, reach: Reach) -> float:
         """Return the number of requests with `context` tokens each that fit the KV cache, at least
@@ -147,46 +136,44 @@ class Machine:
         """Return the mean number of requests in flight (R)."""
         return min(self.fits(load.context, reach), self.limit, load.count)
 
-    def step(self, requests: float, context: float, reach: Reach) -> tuple[float, float, float]:
-        """Return the seconds of one decoding step in three parts: reading weights, reading the KV
-        cache, and the computing time beyond both."""
-        shape, bandwidth = self.shape, self.gpu.bandwidth * reach.bandwidth
-        weights = 2 * shape.step_parameters / bandwidth
-        kv = requests * context * shape.kv_bytes(self.kv) / bandwidth
-        flops = requests * (
-            2 * shape.step_parameters + 4 * shape.layers * shape.heads * shape.head_dim * context
-        )
-        return weights, kv, max(0.0, flops / (self.gpu.flops * reach.compute) - weights - kv)
+    def step(self, requests: float, context: float, reach: Reach) -> float:
+        """Return the seconds of one decoding step."""
+        shape = self.shape
+        weights = 2 * shape.step_parameters
+        kv_cache = requests * context * shape.kv_bytes(self.kv)
+        attention = 4 * shape.layers * shape.heads * shape.head_dim * context
+        flops = requests * (2 * shape.step_parameters + attention)
+        reading = (weights + kv_cache) / (self.gpu.bandwidth * reach.bandwidth)
+        computing = flops / (self.gpu.flops * reach.compute)
+        return max(reading, computing)
 
     def prefill(self, prompt: float, reach: Reach) -> float:
         """Return the seconds to read one prompt."""
         shape = self.shape
-        per_token = (
-            2 * shape.layer_parameters + 2 * shape.layers * shape.heads * shape.head_dim * prompt
-        )
+        attention = 2 * shape.layers * shape.heads * shape.head_dim * prompt
+        per_token = 2 * shape.layer_parameters + attention
         return prompt * per_token / (self.gpu.flops * reach.compute)
 
-    def parts(
+    def work_and_path(
         self, loads: Sequence[Load], problems: int, reach: Reach, alone: bool = False
-    ) -> Parts:
-        """Return the parts of the time of `loads`. If `alone`, the critical path has the GPU to
-        itself."""
-        found = []
+    ) -> tuple[float, float]:
+        """Return the seconds of all tokens and the seconds of the critical path. If `alone`, the
+        critical path has the GPU to itself."""
+        work = path = 0.0
         for load in loads:
             requests = self.in_flight(load, reach)
             step = self.step(requests, load.context, reach)
-            weights, kv, compute = (load.tokens / requests * part for part in step)
-            read = self.prefill(load.prompt, reach) + load.cut * self.prefill(
-                load.cut_prompt, reach
-            )
+            read = self.prefill(load.prompt, reach)
+            read_again = load.cut * self.prefill(load.cut_prompt, reach)
+            work += load.tokens / requests * step + load.count * (read + read_again)
             chain = self.step(1, load.context, reach) if alone else step
-            path = load.longest(load.count // problems) * sum(chain)
-            found.append((weights, kv, compute + load.count * read, path))
-        return Parts(*map(sum, zip(*found, strict=True)))
+            path += load.longest(load.count // problems) * chain
+        return work, path
 
     def seconds(self, loads: Sequence[Load], problems: int) -> tuple[float, float]:
         """Return the shortest time in seconds, max(work, path), and the longest time, work +
         path."""
-        best = self.parts(loads, problems, BEST, alone=True)
-        worst = self.parts(loads, problems, WORST)
-        return max(best.work, best.path), worst.work + worst.path
+        work, path = self.work_and_path(loads, problems, BEST, alone=True)
+        shortest = max(work, path)
+        work, path = self.work_and_path(loads, problems, WORST)
+        return shortest, work + path

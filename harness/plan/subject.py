@@ -5,7 +5,7 @@ from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
 
-from core import server as start
+from core import server
 from core.base.errors import UserError
 from core.engines import cards, dialect, environment, gpus, weights
 from core.engines.cards import Card
@@ -17,110 +17,121 @@ from core.engines.shape import QED_NANO, Shape
 
 @dataclass(frozen=True)
 class OnGpu:
-    """A model on a GPU with a KV cache of type `kv`. `why` is the source of its `shape`, and
-    `why_gpu` the reason for the GPU. `longest` is the model's largest context in tokens, if
-    known."""
+    """A model on a GPU with a KV cache of type `kv`. `gpu_reason` is the reason for the GPU.
+    `longest` is the model's largest context in tokens, if known."""
 
     engine: dialect.OnGpu
     gpu: Gpu
-    why_gpu: str
+    gpu_reason: str
     kv: str
     shape: Shape
-    why: str
+    shape_source: str
     longest: int | None = None
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A model to plan. `model` is its name in results, and `shown` its name in messages. `place` is
-    a GPU, a GGUF file for llama.cpp on this machine, or None for another server."""
+    """A model to plan. `model` is its name in results, and `label` its name in messages. It runs on
+    a GPU, with llama.cpp on this machine (the path of its GGUF file), or on another server
+    (None)."""
 
     model: str
-    shown: str
+    label: str
     card: Card
-    place: OnGpu | Path | None
+    runs_on: OnGpu | Path | None
 
     @property
     def on(self) -> str:
         """The machine as text, with a space before it, or "" for another server."""
-        if isinstance(self.place, OnGpu):
-            return f" on one {self.place.gpu.name}"
-        return " on this machine" if self.place else ""
+        if isinstance(self.runs_on, OnGpu):
+            return f" on one {self.runs_on.gpu.name}"
+        return " on this machine" if self.runs_on else ""
 
 
-def subject(args: Namespace) -> Subject:
+def find_subject(args: Namespace) -> Subject:
     """Return the model that the settings select, or QED-Nano. A run without settings may use a
     server on PORT or the embedded model instead. Raises UserError if the model is unknown,
     unreachable or can't be planned."""
-    card, url, engine = environment.card(), environment.base_url(), environment.engine()
-    named = environment.model()
+    card = environment.card()
+    without_gpu = _without_gpu(environment.model(), card)
+    if without_gpu is None:
+        return _on_gpu(environment.model(), card, args)
+    if args.gpu or args.gpu_file:
+        raise UserError(
+            f"{without_gpu.label} has no plan on a GPU: it runs with llama.cpp or on another "
+            "server. Leave out --gpu and --gpu-file, or unset MODEL, ENGINE and BASE_URL to plan "
+            "QED-Nano"
+        )
+    return without_gpu
+
+
+def _without_gpu(named: str, card: Card) -> Subject | None:
+    """Return the model of another server, or of llama.cpp on this machine. Return None if the
+    settings select neither."""
+    url = environment.base_url()
+    engine = environment.engine()
     if engine == environment.EMBEDDED and not url:
         raise UserError(
             "the embedded model has no plan, because its runs take minutes. Unset ENGINE to plan "
             "QED-Nano"
         )
-    is_gguf = engine == environment.LLAMACPP or (
-        not engine and (Path(named).is_file() or named.endswith(".gguf"))
-    )
-    found = None
     if card.name and (url or not card.engine):
-        found = Subject(card.model, f"{card.model} (card {card.name})", card, None)
-    elif url:
-        server = start.at_base_url()
-        found = Subject(server.model, f"{server.model} at {server.base_url}", server.card, None)
-    elif is_gguf:
+        return Subject(card.model, f"{card.model} (card {card.name})", card, None)
+    if url:
+        attached = server.at_base_url()
+        label = f"{attached.model} at {attached.base_url}"
+        return Subject(attached.model, label, attached.card, None)
+    is_file = Path(named).is_file() or named.endswith(".gguf")
+    if engine == environment.LLAMACPP or (is_file and not engine):
         path = llamacpp.gguf_file(named)
         name = llamacpp.name_of(path)
-        found = Subject(
-            name, path.name, card if card.name else cards.of_model(name, environment.LLAMACPP), path
-        )
-    if found and (args.gpu or args.gpu_file):
-        raise UserError(
-            f"{found.shown} has no plan on a GPU: it runs with llama.cpp or on another server. "
-            "Leave out --gpu and --gpu-file, or unset MODEL, ENGINE and BASE_URL to plan QED-Nano"
-        )
-    return found or _on_gpu(named, card, args)
+        if not card.name:
+            card = cards.of_model(name, environment.LLAMACPP)
+        return Subject(name, path.name, card, path)
+    return None
 
 
 def _on_gpu(named: str, card: Card, args: Namespace) -> Subject:
     """Return the model `named` (default: QED-Nano) on the GPU that `args` choose, or else on this
-    machine's GPU."""
-    engine, longest, why = start.gpu_engine(), None, "from its config.json"
+    machine's GPU. Raises UserError if the GPU lacks arithmetic for KV=fp8."""
+    engine = server.gpu_engine()
+    longest = None
+    source = "from its config.json"
     if named in ("", weights.REPO):
-        name, shown = weights.REPO, "QED-Nano"
-        if weights.fetched() and (path := weights.folder() / "config.json").exists():
-            shape = Shape.from_config(path)
+        name = weights.REPO
+        label = "QED-Nano"
+        config = weights.folder() / "config.json"
+        if weights.fetched() and config.exists():
+            shape = Shape.from_config(config)
         else:
-            shape, why = (
-                QED_NANO,
-                "built-in values of its config.json, because the weights are not downloaded",
-            )
+            shape = QED_NANO
+            source = "built-in values of its config.json, because the weights are not downloaded"
     elif environment.hub_model(named):
-        name = shown = named
+        name = label = named
         shape, longest = weights.shape_on_hub(named)
     elif Path(named).is_dir():
         model = weights.Model.at(named)
-        name = shown = model.name
-        shape, longest = model.shape, model.longest
+        name = label = model.name
+        shape = model.shape
+        longest = model.longest
     else:
         raise UserError(
             f"MODEL={named} is not a card, a GGUF file, a folder or a hub model. {cards.listing()}"
         )
-    return Subject(name, shown, card, OnGpu(engine, *_gpu(args), shape, why, longest))
+    gpu, gpu_reason = _gpu(args)
+    kv = kv_type(environment.hosting().KV, gpu)
+    runs_on = OnGpu(engine, gpu, gpu_reason, kv, shape, source, longest)
+    return Subject(name, label, card, runs_on)
 
 
-def _gpu(args: Namespace) -> tuple[Gpu, str, str]:
-    """Return the GPU, the reason for choosing it, and the type of its KV cache. Raises UserError if
-    the GPU is unknown or its file is invalid, or if the GPU lacks arithmetic for KV=fp8."""
+def _gpu(args: Namespace) -> tuple[Gpu, str]:
+    """Return the GPU, and the reason for choosing it. Raises UserError if the GPU is unknown or its
+    file is invalid."""
     if args.gpu:
-        gpu, why = gpus.named(args.gpu), "chosen by --gpu"
-    elif args.gpu_file:
-        gpu, why = gpus.from_file(Path(args.gpu_file)), "from --gpu-file"
-    elif here := gpus.detect():
-        gpu, why = here, "in this machine"
-    else:
-        gpu, why = (
-            gpus.DEFAULT,
-            "assumed, because this machine has no NVIDIA GPU. Choose another with --gpu",
-        )
-    return gpu, why, kv_type(environment.hosting().KV, gpu)
+        return gpus.named(args.gpu), "chosen by --gpu"
+    if args.gpu_file:
+        return gpus.from_file(Path(args.gpu_file)), "from --gpu-file"
+    if detected := gpus.detect():
+        return detected, "in this machine"
+    reason = "assumed, because this machine has no NVIDIA GPU. Choose another with --gpu"
+    return gpus.DEFAULT, reason

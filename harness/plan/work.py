@@ -20,7 +20,7 @@ from harness.plan.roofline import Kind, Load
 OTHERS = ("others",)  # the kind of all completions other than RSA's solutions and verifications
 
 
-def loads(config: Asking, count: int, lengths: Lengths, planned: Bounded) -> list[Load]:
+def loads_of(config: Asking, count: int, lengths: Lengths, planned: Bounded) -> list[Load]:
     """Return the requests of `count` problems, one load for each kind of request.
 
     RSA's solutions and verifications are known. If the scaffold's max_completions allows more, the
@@ -28,89 +28,128 @@ def loads(config: Asking, count: int, lengths: Lengths, planned: Bounded) -> lis
     ELICIT=1 that each solution is continued. At most, every completion is truncated and continued,
     and every prompt has the longest candidates.
     """
-    known: dict[str, Any] = vars(config)
-    steps, n, k, cap = (
-        known.get("T", 0),
-        count * known.get("N", 1),
-        known.get("K", 0),
-        config.MAX_TOKENS,
-    )
-    sampling = Sampling.of(config, answer_type="integer")
-    more = sampling.elicited_tokens if sampling.elicit else sampling.answer_tokens
-    longest_answer, longest = max(cap, more), cap + more
+    requests = _Requests(config, count, lengths)
+    result = []
+    for t in range(requests.steps + 1):
+        result.append(requests.solutions(t))
+        if t < requests.steps and requests.verify_mode:
+            result.append(requests.verifications(t))
+    rest = count * planned.max_completions(config) - sum(load.count for load in result)
+    if rest > 0:
+        result.append(requests.others(rest))
+    return result
 
-    def load(
+
+class _Requests:
+    """The requests of RSA's steps, for `count` problems."""
+
+    def __init__(self, config: Asking, count: int, lengths: Lengths) -> None:
+        self._constants: dict[str, Any] = vars(config)
+        self._lengths = lengths
+        self._cap = config.MAX_TOKENS
+        self._samples = count * self._constants.get("N", 1)
+        self._candidates = self._constants.get("K", 0)
+        self._sampling = Sampling.of(config, answer_type="integer")
+        if self._sampling.elicit:
+            self._more_tokens = self._sampling.elicited_tokens
+        else:
+            self._more_tokens = self._sampling.answer_tokens
+        # of a candidate after its thinking, and with its thinking
+        self._longest_answer = max(self._cap, self._more_tokens)
+        self._longest = self._cap + self._more_tokens
+        self.steps: int = self._constants.get("T", 0)
+        self.verify_mode: str = self._constants.get("VERIFY_MODE", "")
+
+    def solutions(self, t: int) -> Load:
+        """Return the solutions of step `t`, which aggregate K candidates if t > 0."""
+        prompt = most_prompt = self._lengths.prompt
+        if t > 0:
+            before = self._mean_solution(t - 1)
+            answer = min(self._lengths.answer, before)
+            prompt += self._candidates * self._carried(answer, before)
+            most_prompt += self._candidates * self._most_carried()
+        sample = self._solution_lengths(t)
+        return self._load((t,), self._samples, prompt, most_prompt, sample, self._cap)
+
+    def verifications(self, t: int) -> Load:
+        """Return the verifications of step `t`."""
+        prompt = self._lengths.prompt + min(self._lengths.answer, self._cap)
+        most_prompt = self._lengths.prompt + self._longest_answer
+        if self.verify_mode == "p_true":  # one token, without thinking
+            return Load(("verify", t), self._samples, prompt, np.ones(1), at_most=(most_prompt, 1))
+        count = self._samples * self._constants["VERIFY_SAMPLES"]
+        sample = self._lengths.verifications
+        cap = self._constants["VERIFY_TOKENS"]
+        return self._load(("verify", t), count, prompt, most_prompt, sample, cap)
+
+    def others(self, count: int) -> Load:
+        """Return `count` other completions, which follow the last solutions."""
+        answer = min(self._lengths.answer, self._mean_solution(self.steps))
+        prompt = self._lengths.prompt + answer
+        most_prompt = self._lengths.prompt + max(1, self._candidates) * self._most_carried()
+        sample = self._lengths.solutions[-1]
+        return self._load(OTHERS, count, prompt, most_prompt, sample, self._cap)
+
+    def _solution_lengths(self, t: int) -> Sample:
+        measured = self._lengths.solutions
+        return measured[min(t, len(measured) - 1)]
+
+    def _mean_solution(self, t: int) -> float:
+        return float(np.minimum(self._solution_lengths(t), self._cap).mean())
+
+    def _carried(self, answer: float, whole: float) -> float:
+        """Return the tokens that a prompt shows of a candidate with these tokens."""
+        carry = self._constants.get("CARRY", "answer")
+        if carry == "answer":
+            return answer
+        if carry == "tail":
+            return float(min(self._constants.get("CARRY_TOKENS", 0), whole))
+        return whole
+
+    def _most_carried(self) -> float:
+        return self._carried(self._longest_answer, self._longest)
+
+    def _load(
+        self,
         kind: Kind,
-        requests: int,
+        count: int,
         prompt: float,
-        longest_prompt: float,
+        most_prompt: float,
         sample: Sample,
-        new: int = cap,
+        cap: int,
     ) -> Load:
         """Return a load. Truncated completions and elicited solutions get another request for a few
         tokens."""
         is_check = kind[0] == "verify"
-        forced = sampling.answer_tokens if is_check else more
-        cut = (
-            1.0
-            if sampling.elicit and not is_check
-            else float((sample >= new).mean())
-            if forced
-            else 0.0
-        )
-        # such requests repeat prompt and thinking
-        again = (bool(forced) + sampling.waits) * (longest_prompt + new)
-        most = longest_prompt + again, new + forced
+        forced = self._sampling.answer_tokens if is_check else self._more_tokens
+        if self._sampling.elicit and not is_check:
+            cut = 1.0
+        elif forced:
+            cut = float((sample >= cap).mean())
+        else:
+            cut = 0.0
+        # forced answers and waits repeat prompt and thinking
+        repeats = self._sampling.waits + (1 if forced else 0)
         return Load(
-            kind, requests, prompt, np.minimum(sample, new), cut, min(forced, FORCED_TOKENS), most
+            kind,
+            count,
+            prompt,
+            np.minimum(sample, cap),
+            cut,
+            min(forced, FORCED_TOKENS),
+            at_most=(most_prompt + repeats * (most_prompt + cap), cap + forced),
         )
-
-    def carried(answer: float, whole: float) -> float:
-        """Return the tokens that a prompt shows of a candidate with these tokens."""
-        parts = {"answer": answer, "tail": min(known.get("CARRY_TOKENS", 0), whole), "full": whole}
-        return float(parts[known.get("CARRY", "answer")])
-
-    result: list[Load] = []
-    before = 0.0  # mean length of the previous step's solutions
-    for t in range(steps + 1):
-        solutions = lengths.solutions[min(t, len(lengths.solutions) - 1)]
-        shown, most_shown = (
-            carried(min(lengths.answer, before), before),
-            carried(longest_answer, longest),
-        )
-        shown, most_shown = (k * each if t else 0 for each in (shown, most_shown))
-        result.append(load((t,), n, lengths.prompt + shown, lengths.prompt + most_shown, solutions))
-        before = float(np.minimum(solutions, cap).mean())
-        if t < steps and "VERIFY_MODE" in known:
-            seen, most_seen = (
-                lengths.prompt + min(lengths.answer, cap),
-                lengths.prompt + longest_answer,
-            )
-            if known["VERIFY_MODE"] == "p_true":  # one token, without thinking
-                result.append(Load(("verify", t), n, seen, np.ones(1), most=(most_seen, 1)))
-            else:
-                times, new = n * known["VERIFY_SAMPLES"], known["VERIFY_TOKENS"]
-                result.append(
-                    load(("verify", t), times, seen, most_seen, lengths.verifications, new)
-                )
-    if (rest := count * planned.max_completions(config) - sum(each.count for each in result)) > 0:
-        prompt, most = min(lengths.answer, before), max(1, k) * carried(longest_answer, longest)
-        result.append(
-            load(
-                OTHERS, rest, lengths.prompt + prompt, lengths.prompt + most, lengths.solutions[-1]
-            )
-        )
-    return result
 
 
 def at_cap(config: Constants, lengths: Lengths) -> Lengths:
     """Return `lengths` with every completion truncated. The answers that aggregation reads keep
     their length."""
-    full, checks = (
-        np.array([float(config.MAX_TOKENS)]),
-        np.array([float(vars(config).get("VERIFY_TOKENS", 1))]),
+    verify_tokens = vars(config).get("VERIFY_TOKENS", 1)
+    return replace(
+        lengths,
+        solutions=(np.array([float(config.MAX_TOKENS)]),),
+        verifications=np.array([float(verify_tokens)]),
     )
-    return replace(lengths, solutions=(full,), verifications=checks)
 
 
 @dataclass(frozen=True)
@@ -128,17 +167,16 @@ class Requests:
     def load(self, lengths: Lengths) -> Load:
         """Return the requests as a load for the roofline model."""
         sample = log_normal(self.median) if self.median else lengths.solutions[-1]
-        return Load(
-            (self.kind,), self.count, self.prompt, np.minimum(sample, self.cap), most=(0, self.cap)
-        )
+        written = np.minimum(sample, self.cap)
+        return Load((self.kind,), self.count, self.prompt, written, at_most=(0, self.cap))
 
 
 @dataclass(frozen=True)
 class Work:
-    """The work of a task: its `requests`, and at most `trained` tokens of training. `of` describes
-    it in a few words. `rows` are further rows of the plan."""
+    """The work of a task: its `requests`, and at most `trained` tokens of training. `title`
+    describes it in a few words. `rows` are further rows of the plan."""
 
-    of: str
+    title: str
     requests: tuple[Requests, ...]
     trained: float = 0
     rows: tuple[tuple[str, str], ...] = ()

@@ -14,8 +14,8 @@ from core.base.stats import Estimate, Paired, holm, mean_by_problem, paired
 from harness.report.table import NONE, Column, Table
 from harness.report.tables import NOT_GRADED, chance, interval, shift
 from harness.results import read
+from harness.results.cost_meter import TOKENS, UNITS, Meter
 from harness.results.model import MemberResult, StepResult
-from harness.results.spending import TOKENS, UNITS, Meter
 
 UNCOUNTED = "the server counts no tokens, so scaffolds can't be compared at equal compute"
 HOLM = (

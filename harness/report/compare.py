@@ -17,8 +17,9 @@ from harness.report import tables
 from harness.report.data import Results, load
 from harness.report.table import Column, Table
 from harness.report.tables import chance, interval, shift
-from harness.results import points as worth
+from harness.results import proof_points
 from harness.results.model import Head, ProblemResult, StepResult, total
+from harness.results.over_runs import MERGES
 
 METRICS = ("mean accuracy", "majority accuracy")
 OF_PROOFS = tuple(tables.SHARES.values())
@@ -77,7 +78,7 @@ def result(run: Results) -> Result:
         raise UserError(
             f"{run.name} is not graded, so it can't be compared. Grade it with scripts/grade.sh"
         )
-    by = worth.MERGES[run.head.runs.by if run.head.runs else "mean"]
+    by = MERGES[run.head.runs.by if run.head.runs else "mean"]
     final, tokens = {}, {}
     for id, of in graded.items():
         if all(problem.finished or problem.steps[-1].step == step for problem, _ in of):
@@ -92,7 +93,7 @@ def result(run: Results) -> Result:
 def _values(step: StepResult) -> tuple[float, ...] | None:
     """Return METRICS or OF_PROOFS of a problem's last population, or None if it has no grades."""
     if any(m.is_proof for m in step.members):
-        return worth.values(m.worth for m in step.members if m.is_proof)
+        return proof_points.values(m.known_worth for m in step.members if m.is_proof)
     if step.mean_accuracy is None or step.majority_correct is None:
         return None
     return step.mean_accuracy, step.majority_correct
@@ -107,7 +108,7 @@ def _check(first: Result, other: Result, anyway: bool) -> list[str]:
 
     both, differences = f"{first.name} and {other.name}", []
     (model, other_model), (kind, other_kind) = of("model", "name"), of("engine", "kind")
-    server, other_server = of("model", "told")  # a server's description of its model
+    server, other_server = of("model", "reported")  # a server's description of its model
     if len({*of("problem_set", "sha256")}) > 1:
         sets = " and ".join(map(str, of("problem_set", "name")))
         differences.append(f"{both} have different problem sets ({sets})")

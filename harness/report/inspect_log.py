@@ -151,8 +151,8 @@ def _scores(member: MemberResult) -> dict[str, scorer.Score]:
         words = "\n\n".join(member.reasons) or None
         return (
             {}
-            if member.worth is None
-            else {"points": scorer.Score(value=member.worth, explanation=words)}
+            if member.known_worth is None
+            else {"points": scorer.Score(value=member.known_worth, explanation=words)}
         )
     if member.correct is None:
         return {}

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from core.base.errors import UserError
 from harness.report import page, texts
 from harness.report.data import Results
-from harness.results import labs
+from harness.results import registry
 from harness.results.find import NoResults, archive, comparison, found
 
 EVERY = 3  # seconds between two requests of a page
@@ -38,7 +38,7 @@ class Live:
         self._seen: list[tuple[Path, int, int]] = []
         self.runs: list[Results] = []
         self.known: dict[str, Any] = {}
-        self.view: labs.View | None = None
+        self.view: registry.View | None = None
         self.tag = ""
 
     def renew(self) -> None:
@@ -46,7 +46,7 @@ class Live:
         can't be read."""
         paths = [_newest(path) for path in found(self._names, self._folder)]
         compared = comparison(self._names, self._folder)
-        lab = labs.report_of(compared) if compared else None
+        lab = registry.report_of(compared) if compared else None
         records = lab.records(compared) if lab and compared else []
         seen = [
             (path, (stat := path.stat()).st_mtime_ns, stat.st_size) for path in (*paths, *records)

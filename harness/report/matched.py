@@ -23,7 +23,7 @@ from harness.report.budgets import Row, columns_of, pair, rows, shown, table
 from harness.report.table import NONE, Column, Table, legend
 from harness.report.tables import POINTS, interval
 from harness.results import read, write
-from harness.results.spending import UNITS, Meter
+from harness.results.cost_meter import UNITS, Meter
 
 AGAIN = "Run the comparison again"
 TABLE = "table.txt"

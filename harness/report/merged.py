@@ -11,7 +11,7 @@ from core.base.terminal import wrapped
 from harness.report import tables
 from harness.results.find import path_of
 from harness.results.merge import merge
-from harness.results.points import MERGES
+from harness.results.over_runs import MERGES
 
 ABOUT = (
     "Merge runs that differ only in SEED. Each problem gets the mean, best (max) or worst (min) of "

@@ -28,8 +28,8 @@ from harness.report.data import Results
 from harness.report.table import BETWEEN
 from harness.results import write as results
 from harness.results.find import archive
-from harness.results.labs import View
 from harness.results.model import TEXT, MemberResult, ProblemResult
+from harness.results.registry import View
 
 Known = dict[str, Any]  # the data of a page
 Packed = Iterable[tuple[str, str]]  # packed texts by id
@@ -41,8 +41,8 @@ STYLES = [KATEX / "katex.min.css", WEB / "report.css"]
 FONT = re.compile(r"src:url\((fonts/[\w-]+\.woff2)\)[^;}]*")
 LOADER = jinja2.FunctionLoader(lambda path: Path(path).read_text())
 PAGES = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, loader=LOADER)
-HIDDEN = {"key", "again", "undecided", "checks", "reasons", "grading"}  # fields of members
-RENAMED = {"score": "self_score", "self_evaluation_left_out": "left_out"}
+# fields of members
+HIDDEN = {"key", "carried_over", "undecided", "side_calls", "reasons", "grading_calls"}
 PAGE_BYTES = 4_900_000  # maximum size of the page without its folder of texts
 
 
@@ -124,10 +124,9 @@ def _problem(problem: ProblemResult) -> dict[str, Any]:
 def _member(member: MemberResult) -> dict[str, Any]:
     """Return a member as an object of the page. Fields that are None are omitted, to save space."""
     fields = msgspec.to_builtins(member) | {"doubt": ", ".join(member.doubts) or None}
-    shown = {
+    return {
         name: value for name, value in fields.items() if name not in HIDDEN and value is not None
     }
-    return {RENAMED.get(name, name): value for name, value in shown.items()}
 
 
 def _comparison(

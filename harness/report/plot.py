@@ -13,7 +13,7 @@ import numpy as np
 from core.base.files import write_atomically
 from core.base.terminal import cut
 from harness.report.tables import POINTS, SHARES, is_of_proofs, over, runs_of, title
-from harness.results.spending import UNITS, Meter
+from harness.results.cost_meter import UNITS, Meter
 
 BLUE, ORANGE = "#1f5fa8", "#b35806"
 COLORS = (BLUE, ORANGE, "#3a7d44", "#7b4fa3", "#8a6d00", "#b3325f")

@@ -14,8 +14,7 @@ from core.base.files import results_dir
 from core.base.terminal import say, wrapped
 from harness.report import compare, jsonl, page, plot, tables
 from harness.report.data import Results
-from harness.report.tables import interval
-from harness.results import doubling, labs
+from harness.results import registry
 from harness.results.find import comparison, comparisons, found
 from harness.results.warnings import is_ungraded
 
@@ -41,15 +40,6 @@ def show(runs: Sequence[Results], anyway: bool = False) -> None:
                 f"{won}{counted}"
             )
             print(f"\n{wrapped(text)}")
-            if more := doubling.of_run(run.problems):
-                text = (
-                    f"with twice the tokens ({more.tokens:,.0f} a problem so far), the vote may be "
-                )
-                text += (
-                    f"{interval(more.then.to_json())}, extrapolated from "
-                    f"{interval(more.now.to_json())}"
-                )
-                print(wrapped(text))
         for warning in run.head.warnings:
             print(wrapped(f"note: {one_line(warning)}", "  "))
         print()
@@ -92,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "results",
         nargs="*",
         help="names of results or comparisons, or paths of .json files (default: each experiment's newest results). "
-        + ". ".join(entry["named"] for entry in labs.registry().values() if "named" in entry),
+        + ". ".join(entry["named"] for entry in registry.entries().values() if "named" in entry),
     )
     add("--out", type=Path, help="the HTML file (default: next to the first results)")
     add(
@@ -135,7 +125,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     with command():
         args = parser.parse_args(argv)
         folder = results_dir()
-        if labs.answers(args, folder):
+        if registry.dispatch(args, folder):
             return None
         if args.live:
             from harness.report import live
@@ -152,7 +142,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 jsonl.write(path, args.jsonl)
             return None
         compared = comparison(args.results, folder)
-        lab = labs.report_of(compared) if compared else None
+        lab = registry.report_of(compared) if compared else None
         if args.markdown:
             if not (lab and compared):
                 raise UserError(

@@ -12,12 +12,12 @@ from core.base.terminal import columns, cut, short, wrapped
 from core.types import GOOD, MAX_POINTS
 from harness.report.table import NONE, Cell, Column, Table
 from harness.results.model import total
-from harness.results.points import CUT_OFF
+from harness.results.proof_points import CUT_OFF
 from harness.results.warnings import is_ungraded
 
 NOT_GRADED = "not graded"
 ONE_RUN = {"RUNS": 1}  # single runs lack this constant
-# The metrics of graded proofs by their names in harness/results/points.py. Proofs have no vote and no
+# The metrics of graded proofs by their names in harness/results/proof_points.py. Proofs have no vote and no
 # accuracy.
 POINTS = f"mean points, % of {MAX_POINTS}"
 SHARES = {"points": POINTS, "good": f"{GOOD} points or more", "full": f"{MAX_POINTS} points"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from core.base.errors import UserError
 from core.client.journal import Archive
-from harness.results import labs
+from harness.results import registry
 from harness.results.warnings import CONTINUES
 
 
@@ -22,19 +22,19 @@ def path_of(name: str, folder: Path, also_comparisons: bool = False) -> Path:
     folders of labs are also found by name. Raises NoResults if nothing, or more than one name,
     begins with `name`."""
     path = Path(name) if name.endswith(".json") else folder / f"{name}.json"
-    for whole in (path, path.with_suffix(".partial.json")):
-        if os.path.exists(whole):
-            return whole
+    for candidate in (path, path.with_suffix(".partial.json")):
+        if os.path.exists(candidate):
+            return candidate
     folders = comparisons(folder) if also_comparisons else set()
     if name in folders:
         return folder / name
-    known = folders | {other.name.partition(".")[0] for other in folder.glob("*.json")}
-    begin_so = [other for other in known if other.startswith(name)] if name else []
-    if len(begin_so) == 1 and name not in begin_so:
-        return path_of(begin_so[0], folder, also_comparisons)
-    names = ", ".join(sorted(known)) or "none"
+    names = folders | {file.name.partition(".")[0] for file in folder.glob("*.json")}
+    matches = [longer for longer in names if name and longer.startswith(name)]
+    if len(matches) == 1 and name not in matches:
+        return path_of(matches[0], folder, also_comparisons)
+    listed = ", ".join(sorted(names)) or "none"
     raise NoResults(
-        f"{name!r:.60} matches no single result in {folder}: {names}. Name one, or run the "
+        f"{name!r:.60} matches no single result in {folder}: {listed}. Name one, or run the "
         "experiment"
     )
 
@@ -42,11 +42,13 @@ def path_of(name: str, folder: Path, also_comparisons: bool = False) -> Path:
 def found(names: Sequence[str], folder: Path) -> list[Path]:
     """List the results files of `names` (if empty: the newest of each experiment). Raises NoResults
     if none exist."""
+    paths = []
+    for name in names:
+        paths += _all_in(path_of(name, folder, also_comparisons=True))
     if names:
-        return [
-            path for name in names for path in _all_in(path_of(name, folder, also_comparisons=True))
-        ]
-    if not (paths := within(folder)):
+        return paths
+    paths = within(folder)
+    if not paths:
         raise NoResults(
             f"no results in {folder}. Run an experiment first: bash scripts/run.sh 02_rsa_basic"
         )
@@ -64,8 +66,9 @@ def comparison(names: Sequence[str], folder: Path) -> Path | None:
 
 def comparisons(folder: Path) -> set[str]:
     """Return the names of finished comparisons and of lab folders, finished or not."""
-    begun = {each.name for each in folder.glob("*/") if labs.report_of(each)}
-    return {table.parent.name for table in folder.glob("*/table.txt")} | begun
+    finished = {table.parent.name for table in folder.glob("*/table.txt")}
+    of_labs = {path.name for path in folder.glob("*/") if registry.report_of(path)}
+    return finished | of_labs
 
 
 def _all_in(path: Path) -> list[Path]:
@@ -73,24 +76,38 @@ def _all_in(path: Path) -> list[Path]:
     folder."""
     if not path.is_dir():
         return [path]
-    if lab := labs.report_of(path):
-        if not (paths := lab.results(path)):
+    if lab := registry.report_of(path):
+        paths = lab.results(path)
+        if not paths:
             raise NoResults(f"no results in {path} yet. Wait for the run ({CONTINUES})")
         return paths
-    lines = [line.split() for line in (path / "table.txt").read_text(encoding="utf-8").splitlines()]
-    rank = {words[0]: place for place, words in reversed([*enumerate(lines)]) if words}
-    return sorted(
-        within(path),
-        key=lambda each: (rank.get(each.stem.rpartition("-seed")[0], len(lines)), each.stem),
-    )
+    return _by_table(within(path), path / "table.txt")
+
+
+def _by_table(paths: Sequence[Path], table: Path) -> list[Path]:
+    """List the files of a comparison in the order of the lines that begin with their name."""
+    ranks: dict[str, int] = {}
+    lines = table.read_text(encoding="utf-8").splitlines()
+    for rank, line in enumerate(lines):
+        words = line.split()
+        if words:
+            ranks.setdefault(words[0], rank)
+
+    def order(path: Path) -> tuple[int, str]:
+        name = path.stem.rpartition("-seed")[0]
+        return ranks.get(name, len(lines)), path.stem
+
+    return sorted(paths, key=order)
 
 
 def within(folder: Path) -> list[Path]:
     """List the newest complete results in `folder`, and partial results of runs without complete
     results."""
-    complete = {path.stem: path for path in folder.glob("*.json") if "." not in path.stem}
-    partial = {path.name.partition(".")[0]: path for path in folder.glob("*.partial.json")}
-    return [path for _, path in sorted((partial | complete).items())]
+    newest = {path.name.partition(".")[0]: path for path in folder.glob("*.partial.json")}
+    for path in folder.glob("*.json"):
+        if "." not in path.stem:  # not the results of an earlier run
+            newest[path.stem] = path
+    return [newest[name] for name in sorted(newest)]
 
 
 def archive(path: Path, experiment: str) -> Archive:
@@ -98,6 +115,7 @@ def archive(path: Path, experiment: str) -> Archive:
     folders above it."""
     for folder in path.resolve().parents[:3]:
         if (folder / "journal").is_dir():
-            inside = path.resolve().relative_to(folder).parts
-            return Archive(folder / "journal", inside[0] if len(inside) > 1 else experiment)
+            parts = path.resolve().relative_to(folder).parts
+            name = parts[0] if len(parts) > 1 else experiment
+            return Archive(folder / "journal", name)
     return Archive(path.parent / "journal", experiment)

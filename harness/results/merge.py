@@ -8,7 +8,7 @@ all members.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, product
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -22,14 +22,17 @@ from harness.results import read, warnings, write
 from harness.results.metrics import of_rows
 from harness.results.model import Row, Seed
 from harness.results.scorer import prices_in
+from harness.results.server_warnings import COUNTS
 
 # Constants in which runs may differ. Problems are compared by their hash.
-FREE = {name for part in (OnProblems, Seeded, Repeated, Paid) for name in rules(part)}
+FREE = {*rules(OnProblems), *rules(Seeded), *rules(Repeated), *rules(Paid)}
 WEIGHTS = ("model revision", "model sha256")  # only some servers report these fields
 FRAMING = ("shots_sha256", "system_sha256", "prompt_sha256")
-ONE = ("grading", "prices")  # optional fields that merged results have if all runs agree
+IF_EQUAL = ("grading", "prices")  # fields that merged results have only if all runs agree
 # prompts of graders are compared by their hash
 FREE_OF_GRADING = {*FREE, *rules(Served), "GRADER", "PROMPT"}
+
+Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class _Source:
     """A results file of one run, with its stored head and its problems."""
 
     path: Path
-    head: dict[str, Any]
+    head: Document
     experiment: str
     seed: int
     rows: list[Row]
@@ -50,7 +53,7 @@ def merge(
     by: str = "mean",
     complete: bool = True,
     more: Mapping[str, Any] = MappingProxyType({}),
-) -> tuple[Path, dict[str, Any]]:
+) -> tuple[Path, Document]:
     """Merge the complete results in `paths`, save them in `folder`, and return the file and its
     document.
 
@@ -59,52 +62,59 @@ def merge(
     or different, or have the same SEED.
     """
     sources = [_source(path) for path in paths]
-    of, seeds = sources[0].experiment, [source.seed for source in sources]
-    for other in sources[1:]:
-        _check(sources[0], other)
-    if again := [seed for seed, count in Counter(seeds).items() if count > 1]:
-        raise UserError(
-            f"two of the results have SEED={again[0]}. Name each run once, and run each with its "
-            "own SEED"
-        )
-    heads, first = [source.head for source in sources], sources[0].head
-    with read.refusing(paths[0]):
-        # A grading or price list of the first run would not describe runs with another one.
-        of_all = {
-            n: value
-            for n, value in first.items()
-            if n not in ONE or all(h.get(n) == value for h in heads)
-        }
-        figures = of_rows(
-            [source.rows for source in sources],
-            by,
-            prices_in(of_all),
-            prices_in(of_all.get("scorer", {})),
-        )
-        seconds = sum(amount(head["metrics"]["seconds"]) for head in heads)
-        counts = {what: Counter[str]() for what in warnings.COUNTS}
-        for head, what in product(heads, counts):
-            counts[what].update(head["metrics"].get(what, {}))
-        document = of_all | {
-            "experiment": name or f"{by}-{of}",
+    first = sources[0]
+    for source in sources[1:]:
+        _check(first, source)
+    seeds = [source.seed for source in sources]
+    _check_seeds(seeds)
+    heads = [source.head for source in sources]
+    with read.refusing(first.path):
+        document = _common_fields(heads)
+        document |= {
+            "experiment": name or f"{by}-{first.experiment}",
             "complete": complete,
             "started": min(head["started"] for head in heads),
             "ended": max(head["ended"] for head in heads),
-            "config": first["config"] | {"SEED": seeds[0], "RUNS": len(seeds)},
-            "runs": {"of": of, "by": by, "seeds": seeds},
-            "metrics": figures.metrics(seconds) | counts,
-            **more,
+            "config": first.head["config"] | {"SEED": first.seed, "RUNS": len(seeds)},
+            "runs": {"of": first.experiment, "by": by, "seeds": seeds},
         }
-        document["warnings"] = warnings.of_run(document, figures.commonest_error) + _differing(
-            heads
-        )
-    rows = chain.from_iterable(zip(*(source.rows for source in sources), strict=True))
+        all_rows = [source.rows for source in sources]
+        scorer_prices = prices_in(document.get("scorer", {}))
+        figures = of_rows(all_rows, by, prices_in(document), scorer_prices)
+        document["metrics"] = figures.metrics(_seconds(heads)) | _counts(heads)
+        document |= more
+        noted = warnings.of_run(document, figures.commonest_error)
+        document["warnings"] = noted + _differing(heads)
+    rows = chain.from_iterable(zip(*all_rows, strict=True))
     return write.save(document, map(write.stored, rows), folder), document
+
+
+def _common_fields(heads: Sequence[Document]) -> Document:
+    """Return the fields of the first run. A grading or price list that another run lacks is left
+    out, because it would not describe that run."""
+    fields = dict(heads[0])
+    for name in IF_EQUAL:
+        if name in fields and any(head.get(name) != fields[name] for head in heads):
+            del fields[name]
+    return fields
+
+
+def _seconds(heads: Sequence[Document]) -> float:
+    return sum(amount(head["metrics"]["seconds"]) for head in heads)
+
+
+def _counts(heads: Sequence[Document]) -> dict[str, Counter[str]]:
+    """Sum the counts of completions by server and model."""
+    counts: dict[str, Counter[str]] = {name: Counter() for name in COUNTS}
+    for head in heads:
+        for name in COUNTS:
+            counts[name].update(head["metrics"].get(name, {}))
+    return counts
 
 
 def _source(path: Path) -> _Source:
     """Read the results in `path`. Raises UserError if the file can't be read or is partial."""
-    checked, head, both = read.read_raw(path)
+    checked, head, problems = read.read_raw(path)
     if not checked.complete:
         raise UserError(
             f"{path} is partial. Complete its run first, with the command that started it"
@@ -117,29 +127,43 @@ def _source(path: Path) -> _Source:
         seed = convert(head["config"]["SEED"], Seed)
         # harness/run.py adds this suffix
         experiment = checked.experiment.removesuffix(f"-seed{seed}")
-        return _Source(path, head, experiment, seed, [row | {"seed": seed} for row, _ in both])
+        rows = [row | {"seed": seed} for row, _ in problems]
+        return _Source(path, head, experiment, seed, rows)
 
 
-def _check(one: _Source, other: _Source) -> None:
+def _check_seeds(seeds: Sequence[int]) -> None:
+    """Raise UserError if a seed occurs twice."""
+    for seed, count in Counter(seeds).items():
+        if count > 1:
+            raise UserError(
+                f"two of the results have SEED={seed}. Name each run once, and run each with its "
+                "own SEED"
+            )
+
+
+def _check(first: _Source, other: _Source) -> None:
     """Raise UserError if the files belong to different experiments. The message names all
     differences."""
     with read.refusing(other.path):
-        mine, theirs = _shared(one), _shared(other)
-    differing = [
-        f"{name} ({_text(mine.get(name))}; {_text(theirs.get(name))})"
-        for name in dict.fromkeys([*mine, *theirs])
-        if mine.get(name) != theirs.get(name)
-        and not (name in WEIGHTS and None in (mine[name], theirs[name]))
-    ]
+        mine = _shared(first)
+        theirs = _shared(other)
+    differing = []
+    for name in dict.fromkeys([*mine, *theirs]):
+        values = (mine.get(name), theirs.get(name))
+        is_unreported = name in WEIGHTS and None in values
+        if values[0] != values[1] and not is_unreported:
+            differing.append(f"{name} ({_text(values[0])}; {_text(values[1])})")
     if differing:
         raise UserError(
-            f"{one.path} and {other.path} can't be merged, because they differ in "
+            f"{first.path} and {other.path} can't be merged, because they differ in "
             f"{', '.join(differing)}"
         )
-    if [(row["id"], row["answer"]) for row in one.rows] != [
-        (row["id"], row["answer"]) for row in other.rows
-    ]:
-        raise UserError(f"{one.path} and {other.path} differ in problems. Repeat both runs")
+    if _problems(first) != _problems(other):
+        raise UserError(f"{first.path} and {other.path} differ in problems. Repeat both runs")
+
+
+def _problems(source: _Source) -> list[tuple[str, str | None]]:
+    return [(row["id"], row["answer"]) for row in source.rows]
 
 
 def _shared(source: _Source) -> dict[str, Any]:
@@ -150,40 +174,43 @@ def _shared(source: _Source) -> dict[str, Any]:
         "experiment": source.experiment,
         "problem set": head["problem_set"]["sha256"],
         "model": head["model"]["name"],
-        **{name: head["model"].get(name.removeprefix("model ")) for name in WEIGHTS},
-        "grader": head["grader"],
-        "scorer": head.get("scorer", {}).get("model", {}).get("name"),
-        "prompts": head["provenance"]["prompts_sha256"],
-        **{name: head["provenance"].get(name) for name in FRAMING},
-        **{name: value for name, value in head["config"].items() if name not in FREE},
     }
+    for name in WEIGHTS:
+        shared[name] = head["model"].get(name.removeprefix("model "))
+    shared["grader"] = head["grader"]
+    shared["scorer"] = head.get("scorer", {}).get("model", {}).get("name")
+    shared["prompts"] = head["provenance"]["prompts_sha256"]
+    for name in FRAMING:
+        shared[name] = head["provenance"].get(name)
+    config = head["config"]
+    shared |= {name: config[name] for name in config if name not in FREE}
     if grading := head.get("grading"):
-        shared["grader's model"] = (grading["model"]["name"], grading["model"].get("sha256"))
+        model = grading["model"]
+        shared["grader's model"] = (model["name"], model.get("sha256"))
         shared["grader's prompts"] = grading["prompts_sha256"]
-        config = grading["config"].items()
-        shared |= {
-            f"grader's {name}": value for name, value in config if name not in FREE_OF_GRADING
-        }
+        for name, value in grading["config"].items():
+            if name not in FREE_OF_GRADING:
+                shared[f"grader's {name}"] = value
     return shared
 
 
-def _differing(heads: Sequence[dict[str, Any]]) -> list[str]:
+def _differing(heads: Sequence[Document]) -> list[str]:
     """Return warnings about differences between runs that do not prevent a merge."""
     compared = {
         "engine": [(head["engine"]["kind"], head["engine"].get("version")) for head in heads],
-        "the server's description of its model": [head["model"].get("told") for head in heads],
+        "the server's description of its model": [head["model"].get("reported") for head in heads],
         "prices": [head.get("prices") for head in heads],
         "commit": [head["provenance"].get("git_commit") for head in heads],
     }
-    return [
-        f"the runs differ in {name}: {'; '.join(dict.fromkeys(map(_text, values)))}"
-        for name, values in compared.items()
-        if any(value != values[0] for value in values)
-    ]
+    differences = []
+    for name, values in compared.items():
+        if any(value != values[0] for value in values):
+            texts = dict.fromkeys(map(_text, values))
+            differences.append(f"the runs differ in {name}: {'; '.join(texts)}")
+    return differences
 
 
 def _text(value: Any) -> str:
-    parts = [
-        str(part) for part in (value if isinstance(value, tuple) else (value,)) if part is not None
-    ]
+    values = value if isinstance(value, tuple) else (value,)
+    parts = [str(part) for part in values if part is not None]
     return one_line(" ".join(parts) or "none", 90)

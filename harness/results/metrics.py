@@ -5,118 +5,28 @@ The module also merges runs of one experiment. A problem's value is the mean, be
 runs.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cache
-from itertools import chain
-from statistics import fmean
+import math
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from core.base import stats
 from core.base.prices import Prices
 from core.grading.doubts import NO_REFERENCE
 from core.types import SCORER, Member
-from harness.results import points
-from harness.results.model import COUNTS, SELDOM, Row
-from harness.results.points import Proved, Values, merged, over_runs, rate
-from harness.results.scorer import ScorerCosts, counted_of
-from harness.results.unstated import Unstated
+from harness.results import proof_points
+from harness.results.missing_answers import Unstated
+from harness.results.model import Row
+from harness.results.populations import MemberRecord, Population, Sum
+from harness.results.proof_points import Proved
+from harness.results.scorer import ScorerCosts
+from harness.results.step_figures import TOKENS, Accuracies, StepCounts, commonest
+from harness.results.verification import SelfScores
 
-PASS_AT = range(1, 9)
-TOKENS = ("prompt", "cached", "completion")
 SILENT = ("empty", "filtered", "only_thinks", "only_calls")  # kinds of replies without an answer
-
-_pass_at_k = cache(stats.pass_at_k)
-
-
-@dataclass(frozen=True)
-class _Sum:
-    """A sum of tokens or dollars. `unknown` counts the completions that the sum lacks."""
-
-    known: float = 0
-    unknown: int = 0
-
-    @classmethod
-    def of(cls, amounts: Iterable[float | None]) -> "_Sum":
-        known = [*amounts]
-        return cls(sum(amount or 0 for amount in known), known.count(None))
-
-    def __add__(self, other: "_Sum") -> "_Sum":
-        return _Sum(self.known + other.known, self.unknown + other.unknown)
-
-    @property
-    def shown(self) -> float | None:
-        """The sum of the known values, or None if it is 0 and some values are unknown."""
-        return None if self.unknown and not self.known else self.known
-
-    @property
-    def dollars(self) -> float | None:
-        return None if self.shown is None else round(self.known, 12)  # for any order of the sum
-
-
-@dataclass(frozen=True)
-class _AfterWaits:
-    """A population after at most k waits: mean accuracy, members with k waits or more (k > 0), and
-    tokens so far."""
-
-    mean: float
-    waited: int
-    tokens: _Sum
-
-
-@dataclass(frozen=True)
-class _Population:
-    """A population. `mean` and `majority` are nan without grades. `after` has an item for each
-    number of waits."""
-
-    size: int
-    correct: int
-    mean: float
-    majority: float
-    after: list[_AfterWaits]
-
-    @classmethod
-    def of(cls, record: dict[str, Any]) -> "_Population":
-        members = record["members"]
-        mean, majority = np.array(
-            [record["mean_accuracy"], record["majority_correct"]], dtype=np.float64
-        )
-        readings = [[*m.get("before_waits", []), m] for m in members]
-        most, after = max(map(len, readings)), []
-        for waits in range(most):
-            # a member with fewer waits counts with its last reading
-            now = [each[: waits + 1][-1] for each in readings]
-            # The tokens of a carried-over member were counted in its first population.
-            paid = [
-                reading["completion_tokens"]
-                for reading, m in zip(now, members, strict=True)
-                if "again" not in m
-            ]
-            value = (
-                mean
-                if most == 1
-                else np.mean([reading.get("grade", reading["correct"]) for reading in now])
-            )
-            after.append(
-                _AfterWaits(value, sum(len(each) > waits > 0 for each in readings), _Sum.of(paid))
-            )
-        return cls(len(members), sum(m["correct"] is True for m in members), mean, majority, after)
-
-    def after_waits(self, waits: int) -> _AfterWaits:
-        return self.after[: waits + 1][-1]
-
-
-class _Step:
-    """The counts of one step, over all problems."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self.sums: defaultdict[str, _Sum] = defaultdict(_Sum)  # tokens and cost
-        self.seconds = 0.0
-        self.stages: Counter[str] = Counter()  # the scaffold's names of the step
+REASONS = ("notes", "not_forced", "not_waited", "context")  # fields that count by reason
+FINAL = ("mean_accuracy", "majority_accuracy", "pass_at_k", "runs")  # fields of the last step
 
 
 class RunMetrics:
@@ -131,230 +41,155 @@ class RunMetrics:
         prices: Prices | None = None,
         scorer_prices: Prices | None = None,
     ) -> None:
-        self._runs, self._by = runs, by
+        self._runs = runs
+        self._by = by
+        # by the field "by" of a completion's record
         self._prices = {"": prices, SCORER: scorer_prices}
         self._has_prices = prices is not None or scorer_prices is not None
         self._scorer = ScorerCosts(scorer_prices)
         # by number, with one item for each run of a problem
         self.finished = [False] * problems * runs
-        self._populations: list[list[_Population]] = [[] for _ in self.finished]
-        self._steps: list[_Step] = []
+        self._populations: list[list[Population]] = [[] for _ in self.finished]
+        self._steps: list[StepCounts] = []
         self._errors: Counter[str] = Counter()
-        reasons = ("notes", "not_forced", "not_waited", "context")
-        self._why: dict[str, Counter[str]] = {name: Counter() for name in reasons}
-        # The readable scores of right candidates and of wrong candidates, by problem number.
-        self._scores: dict[bool, defaultdict[int, list[float]]] = {
-            side: defaultdict(list) for side in (True, False)
-        }
-        self._verification: Counter[str] = Counter()
-        self.unstated, self.proofs = Unstated(), list[Proved]()
+        self._reasons: dict[str, Counter[str]] = {name: Counter() for name in REASONS}
+        self._self_scores = SelfScores(runs)
+        self.unstated = Unstated()
+        self.proofs: list[Proved] = []
         self._no_reference: set[int] = set()  # problems whose reference answer can't be read
         # verifications, reports, selections, summaries, plans
         self._side_calls: Counter[str] = Counter()
 
-    def add(self, problem: int, record: dict[str, Any], population: Sequence[Member] = ()) -> bool:
-        """Add a problem's next record (harness/results/records.py). `problem` is the problem's number
-        * runs + the run. Return whether the run has to warn now that replies state no answer
-        (harness/results/unstated.py, which may quote a reply of the `population`)."""
-        if record["step"] == len(self._steps):
-            self._steps.append(_Step())
-        step = self._steps[record["step"]]
-        self._populations[problem].append(_Population.of(record))
-        if "stage" in record:
-            step.stages[record["stage"]] += 1
+    def add(self, problem: int, record: Row, population: Sequence[Member] = ()) -> bool:
+        """Add a problem's next record (harness/results/records.py). `problem` is the problem's
+        number * runs + the run. Return whether the run has to warn now that replies state no answer
+        (harness/results/missing_answers.py, which may quote a reply of the `population`)."""
         members = record["members"]
-        if any(m["doubt"] == NO_REFERENCE for m in members):
+        side_calls = []
+        for member in members:
+            side_calls += member.get("side_calls", [])
+        t = record["step"]
+        if t == len(self._steps):
+            self._steps.append(StepCounts())
+        self._steps[t].add(record, side_calls, self._prices)
+        self._scorer.add([*members, *side_calls])
+        self._populations[problem].append(Population.from_record(record))
+        if any(member["doubt"] == NO_REFERENCE for member in members):
             self._no_reference.add(problem // self._runs)
-        side_calls = [call for m in members for call in m.get("checks", [])]
-        costs = [*members, *side_calls]
-        step.seconds += sum(cost["seconds"] for cost in costs)
-        counted = [
-            (cost["prompt_tokens"], cost["cached_tokens"], cost["completion_tokens"])
-            for cost in costs
-        ]
-        sums: dict[str, Iterable[float | None]] = {
-            "completion_tokens": (m["completion_tokens"] for m in members),
-            "verification_tokens": (call["completion_tokens"] for call in side_calls),
-            **dict(zip(TOKENS, zip(*counted, strict=True), strict=True)),
-            "cost": self._dollars(costs),
-        }
-        self._scorer.add(costs)
-        for name, amounts in sums.items():
-            step.sums[name] += _Sum.of(amounts)
-        step.counts.update(
-            {name: sum(map(counts, members)) for name, counts in (COUNTS | SELDOM).items()}
-        )
-        step.counts.update(completions=len(members), problems=1)
-        step.counts.update({name: record.get(name, 0) for name in ("identical", "undecided_pairs")})
-        self._errors.update(cost["error"] for cost in costs if "error" in cost)
-        self._why["notes"].update(note for m in members for note in m.get("notes", []))
-        for name in ("not_forced", "not_waited"):
-            self._why[name].update(
-                cost[name] for cost in costs if name in cost and "again" not in cost
-            )
-        self._why["context"].update(str(m["context"]) for m in members if "context" in m)
-        self._side_calls.update(
-            completions=len(side_calls),
-            truncated=sum(call["finish_reason"] == "length" for call in side_calls),
-            failed=sum("error" in call for call in side_calls),
-            **{name: n for name in SILENT if (n := sum(name in call for call in side_calls))},
-        )
-        self._add_scores(problem, [m for m in members if "score" in m], "partial" in record)
+        self._add_reasons(members, side_calls)
+        self._add_side_calls(side_calls)
+        self._self_scores.add(problem, record)
         return self.unstated.add(record, population)
 
-    def _dollars(self, costs: Sequence[dict[str, Any]]) -> list[float | None]:
-        """Return the dollars of the completions whose model has prices."""
-        amounts: list[float | None] = []
-        for cost in costs:
-            prices = self._prices[cost.get("by", "")]
-            if prices:
-                amounts += [prices.dollars(counted_of(cost))]
-        return amounts
+    def _add_reasons(
+        self, members: Sequence[MemberRecord], side_calls: Sequence[MemberRecord]
+    ) -> None:
+        for member in members:
+            self._reasons["notes"].update(member.get("notes", []))
+            if "context" in member:
+                self._reasons["context"][str(member["context"])] += 1
+        for call in [*members, *side_calls]:
+            if "error" in call:
+                self._errors[call["error"]] += 1
+            if "carried_over" in call:  # counted in its first population
+                continue
+            for name in ("not_forced", "not_waited"):
+                if name in call:
+                    self._reasons[name][call[name]] += 1
 
-    def _add_scores(self, problem: int, scored: Sequence[dict[str, Any]], is_partial: bool) -> None:
-        if not scored:
-            return
-        verdicts = [verdict for m in scored for verdict in m.get("verdicts", [])]
-        readable = [m for m in scored if m["score"] is not None]
-        for m in readable:
-            if m["correct"] is not None and not is_partial:
-                self._scores[m["correct"]][problem].append(m["score"])
-        self._verification.update(
-            verdicts=len(verdicts), unreadable=verdicts.count(None), selections=1
-        )
-        # all scores are equal
-        self._verification["uniform_selections"] += len({m["score"] for m in readable}) <= 1
+    def _add_side_calls(self, side_calls: Sequence[MemberRecord]) -> None:
+        counts = self._side_calls
+        counts["completions"] += len(side_calls)
+        counts["truncated"] += sum(call["finish_reason"] == "length" for call in side_calls)
+        counts["failed"] += sum("error" in call for call in side_calls)
+        for name in SILENT:
+            if silent := sum(name in call for call in side_calls):
+                counts[name] += silent
 
     @property
     def progress(self) -> str:
         """The mean accuracy of the newest populations, like "61.5% at t=1-2, n=30", or "" if none
         is graded."""
-        newest = [(len(of) - 1, of[-1].mean) for of in self._populations if of]
-        means = [mean for _, mean in newest if not np.isnan(mean)]
-        if not means:
+        begun = [populations for populations in self._populations if populations]
+        means = [populations[-1].mean for populations in begun]
+        graded = [mean for mean in means if not math.isnan(mean)]
+        if not graded:
             return ""
-        reached = [step for step, _ in newest]
-        steps = "-".join(map(str, sorted({min(reached), max(reached)})))
-        return f"{np.mean(means):.1%} at t={steps}, n={len(newest)}"
+        reached = [len(populations) - 1 for populations in begun]
+        first = min(reached)
+        last = max(reached)
+        steps = f"{first}" if first == last else f"{first}-{last}"
+        return f"{np.mean(graded):.1%} at t={steps}, n={len(begun)}"
 
     @property
     def is_all_failed(self) -> bool:
         """True if there are completions, and all members have failed."""
-        completions, failed = (
-            sum(step.counts[name] for step in self._steps) for name in ("completions", "failed")
-        )
+        completions = sum(step.counts["completions"] for step in self._steps)
+        failed = sum(step.counts["failed"] for step in self._steps)
         return 0 < completions == failed
 
     @property
     def commonest_error(self) -> str | None:
-        """The commonest error. Ties are broken alphabetically, so that the order of arrival has no
-        effect."""
-        return min(self._errors, key=lambda error: (-self._errors[error], error), default=None)
+        """The commonest error, or None without errors."""
+        return commonest(self._errors)
 
     def metrics(self, seconds: float) -> dict[str, Any]:
         """Return the figures of each step and of the whole run, over all problems."""
         steps = [self._step_metrics(t) for t in range(len(self._steps))]
-        names = ("mean_accuracy", "majority_accuracy", "pass_at_k", "runs")
-        found: dict[str, Any] = {
+        last = steps[-1] if steps else {}
+        figures: dict[str, Any] = {
             "steps": steps,
-            "final": {name: steps[-1][name] for name in names if name in steps[-1]}
-            if steps
-            else {},
-            "tokens": {kind: self._sum(kind).shown for kind in TOKENS},
+            "final": {name: last[name] for name in FINAL if name in last},
+            "tokens": {kind: self._sum(kind).value for kind in TOKENS},
             "seconds": round(seconds, 1),
         }
         if self._has_prices:
-            found["cost"] = self._sum("cost").dollars
+            figures["cost"] = self._sum("cost").dollars
         if self._no_reference:
-            found["no_reference"] = sorted(number + 1 for number in self._no_reference)
-        found |= self.unstated.metrics() | points.metrics(self.proofs, self._runs, self._by)
-        found |= {
-            name: dict(sorted(counts.items())) for name, counts in self._why.items() if counts
-        }
+            figures["no_reference"] = sorted(number + 1 for number in self._no_reference)
+        figures |= self._scorer.metrics()
+        figures |= self.unstated.metrics()
+        figures |= proof_points.metrics(self.proofs, self._runs, self._by)
+        for name, counts in self._reasons.items():
+            if counts:
+                figures[name] = dict(sorted(counts.items()))
         if self._side_calls["completions"]:
-            found["checks"] = dict(self._side_calls)
-        found |= self._scorer.metrics()
-        if self._verification:
-            right, wrong = (list(chain.from_iterable(of.values())) for of in self._scores.values())
-            counts = {"auc": stats.auc(right, wrong), "right": len(right), "wrong": len(wrong)}
-            within = stats.mean_by_problem(self._aucs()).to_json()
-            found["verification"] = dict(self._verification) | counts | {"auc_within": within}
-        return found
+            figures["side_calls"] = dict(self._side_calls)
+        return figures | self._self_scores.figures()
 
-    def _sum(self, name: str) -> _Sum:
-        return sum((step.sums[name] for step in self._steps), _Sum())
-
-    def _aucs(self) -> list[float]:
-        """Compute each problem's mean AUC over the runs with both right and wrong candidates. Omit
-        other problems."""
-        right, wrong = self._scores[True], self._scores[False]
-        found = defaultdict[int, list[float]](list)
-        for number in sorted(right.keys() & wrong.keys()):
-            found[number // self._runs].append(stats.auc(right[number], wrong[number]) or 0.0)
-        return [fmean(of) for of in found.values()]
+    def _sum(self, name: str) -> Sum:
+        total = Sum()
+        for step in self._steps:
+            total += step.sums[name]
+        return total
 
     def _step_metrics(self, t: int) -> dict[str, Any]:
         """Compute the figures of step `t`. Accuracies include problems that ended earlier, by their
         last population."""
-        step, here = self._steps[t], [of[t] for of in self._populations if len(of) > t]
-        both = zip(self._populations, self.finished, strict=True)
-        populations = [of[: t + 1][-1] for of, ended in both if len(of) > t or (of and ended)]
+        step = self._steps[t]
+        accuracies = Accuracies(self._latest(t), self._runs, self._by)
+        figures: dict[str, Any] = {"step": t}
+        if step.stages:
+            figures["stage"] = step.stage
+        figures |= accuracies.fields()
+        figures |= step.fields(self._has_prices)
+        reached = [populations[t] for populations in self._populations if len(populations) > t]
+        most_waits = max(len(population.after) for population in reached) - 1
+        if most_waits:
+            waits = range(most_waits + 1)
+            figures["waits"] = [accuracies.after_waits(number, reached) for number in waits]
+        return figures
 
-        def table(value: Callable[[_Population], float]) -> Values:
-            """Return a row for each problem and a column for each run. Several runs contain the
-            same problems."""
-            return np.array([value(each) for each in populations]).reshape(-1, self._runs)
-
-        def mean_after(waits: int) -> Values:
-            return table(lambda population: population.after_waits(waits).mean)
-
-        def passing(k: int) -> Values:
-            return table(lambda population: _pass_at_k(population.size, population.correct, k))
-
-        def after(waits: int) -> dict[str, Any]:
-            gain = stats.paired(*(merged(mean_after(each), self._by) for each in (0, waits)))
-            change = {"value": gain.difference, "low": gain.low, "high": gain.high, "n": gain.n}
-            return {
-                "waits": waits,
-                "waited": sum(each.after[waits].waited for each in here if len(each.after) > waits),
-                "mean_accuracy": rate(mean_after(waits), self._by),
-                **({"gain": change} if waits else {}),
-                "completion_tokens": sum(
-                    (each.after_waits(waits).tokens for each in here), _Sum()
-                ).shown,
-            }
-
-        accuracies = {
-            "mean_accuracy": table(lambda p: p.mean),
-            "majority_accuracy": table(lambda p: p.majority),
-        }
-        is_graded = not np.isnan(accuracies["mean_accuracy"]).any()
-        ranks = [k for k in PASS_AT if k <= min(each.size for each in populations) and is_graded]
-        runs = {name: over_runs(values) for name, values in accuracies.items()}
-        most = max(len(each.after) for each in here)
-        return {
-            "step": t,
-            **({"stage": _commonest(step.stages)} if step.stages else {}),
-            **{name: rate(values, self._by) for name, values in accuracies.items()},
-            **({"runs": runs} if all(runs.values()) else {}),
-            "pass_at_k": {str(k): rate(passing(k), self._by) for k in ranks},
-            **{
-                name: step.sums[name].shown for name in ("completion_tokens", "verification_tokens")
-            },
-            **({"cost": step.sums["cost"].dollars} if self._has_prices else {}),
-            "generation_seconds": round(step.seconds, 1),
-            **{
-                name: step.counts[name]
-                for name in ("completions", "problems", *COUNTS, "identical")
-            },
-            **{
-                name: step.counts[name]
-                for name in (*SELDOM, "undecided_pairs")
-                if step.counts[name]
-            },
-            **({"uncounted": uncounted} if (uncounted := step.sums["completion"].unknown) else {}),
-            **({"waits": [after(waits) for waits in range(most)]} if most > 1 else {}),
-        }
+    def _latest(self, t: int) -> list[Population]:
+        """Return the populations of step `t`, and the last one of each problem that ended
+        earlier."""
+        latest = []
+        for populations, has_ended in zip(self._populations, self.finished, strict=True):
+            if len(populations) > t:
+                latest.append(populations[t])
+            elif populations and has_ended:
+                latest.append(populations[-1])
+        return latest
 
 
 def of_rows(
@@ -364,18 +199,13 @@ def of_rows(
     scorer_prices: Prices | None = None,
 ) -> RunMetrics:
     """Compute the figures of stored problems. `runs` has the rows of each run."""
-    figures = RunMetrics(len(runs[0]), len(runs), by, prices, scorer_prices)
+    count = len(runs)
+    figures = RunMetrics(len(runs[0]), count, by, prices, scorer_prices)
     for run, rows in enumerate(runs):
-        for place, row in enumerate(rows):
-            number = place * len(runs) + run
+        for index, row in enumerate(rows):
+            number = index * count + run
             figures.finished[number] = row["finished"]
             for step in row["steps"]:
                 figures.add(number, step)
-            figures.proofs += points.proved(row, run)
+            figures.proofs += proof_points.proved(row, run)
     return figures
-
-
-def _commonest(stages: Counter[str]) -> str:
-    """Name a step by its commonest stage, and add "…" if there are other stages."""
-    name = min(stages, key=lambda stage: (-stages[stage], stage))
-    return f"{name} …" if len(stages) > 1 else name

@@ -1,14 +1,13 @@
 """Define the types and ranges of the fields of the results JSON (schema 1) that code reads.
 
-harness/results/schema.json states the whole format, and tests/harness/results/test_schema.py compares the two.
-Fields that core/types.py also has keep its names here. In the file, `carried_over` is `again`,
-`self_score` is `score`, and `side_calls` are `checks`.
+harness/results/schema.json states the whole format. tests/harness/results/test_schema.py compares
+the two. Fields that core/types.py also has keep their names here.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field, to_builtins
+from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 
 from core.base.fields import Amount, Count, Finite, Share
 from core.base.prices import Counted, Prices
@@ -16,7 +15,6 @@ from core.types import CUT, MAX_POINTS, end_of
 
 SCHEMA = 1
 TEXT = 2000  # maximum characters of a reference answer on the page
-NOT_A_PROOF: Any = -1  # the `worth` of a member that is an answer or an ungraded proof
 
 Time = Annotated[str, Meta(max_length=40)]
 # key of a completion in the journal
@@ -33,15 +31,19 @@ Shown = dict[str, Any]  # figures that reports only show
 
 def total(counts: Iterable[float | None]) -> float | None:
     """Sum the counts. The sum is None (unknown) if any of them is."""
-    known = list(counts)
-    return None if None in known else sum(count or 0 for count in known)
+    result: float = 0
+    for count in counts:
+        if count is None:
+            return None
+        result += count
+    return result
 
 
-class Part(Struct, frozen=True, kw_only=True, gc=False):
+class Record(Struct, frozen=True, kw_only=True, gc=False):
     """A part of the file. A reader ignores fields that the part's class does not define."""
 
 
-class Rate(Part, frozen=True, kw_only=True):
+class Rate(Record, frozen=True, kw_only=True):
     """A share with its 95% interval, over `n` problems. `value` is None if `n` is 0."""
 
     value: Share | None
@@ -50,7 +52,7 @@ class Rate(Part, frozen=True, kw_only=True):
     n: Count
 
 
-class AfterWaits(Part, frozen=True, kw_only=True):
+class AfterWaits(Record, frozen=True, kw_only=True):
     """A step after at most `waits` waits. `gain` is the change of `mean_accuracy` from 0 waits
     (None for 0 waits)."""
 
@@ -98,7 +100,7 @@ SELDOM: dict[str, Callable[[Mapping[str, Any]], bool]] = {
 }
 
 
-class StepMetrics(Part, frozen=True, kw_only=True):
+class StepMetrics(Record, frozen=True, kw_only=True):
     """The figures of a step, over the problems that reached it. Accuracies also include problems
     that ended earlier."""
 
@@ -127,7 +129,7 @@ class StepMetrics(Part, frozen=True, kw_only=True):
     waits: list[AfterWaits] = []  # after 0, 1 … waits, if any member waited
 
 
-class Verification(Part, frozen=True, kw_only=True):
+class Verification(Record, frozen=True, kw_only=True):
     """The AUC of self-scores, for right against wrong candidates. `auc` is None if one kind is
     missing."""
 
@@ -137,8 +139,8 @@ class Verification(Part, frozen=True, kw_only=True):
     auc_within: Rate  # mean of the AUCs within problems that have both kinds
 
 
-class Proofs(Part, frozen=True, kw_only=True):
-    """The points of the proofs in the last populations (harness/results/points.py)."""
+class Proofs(Record, frozen=True, kw_only=True):
+    """The points of the proofs in the last populations (harness/results/proof_points.py)."""
 
     points: Rate  # the mean, divided by 7
     good: Rate  # the share of proofs with at least 6 points
@@ -152,7 +154,7 @@ class Proofs(Part, frozen=True, kw_only=True):
     runs: Shown | None = None  # only in merged results, if every run is graded
 
 
-class Grading(Part, frozen=True, kw_only=True):
+class Grading(Record, frozen=True, kw_only=True):
     """The grading of proofs. `prompt` is None if it depends on the problem. `grades`: gradings per
     proof (GRADES)."""
 
@@ -166,7 +168,7 @@ class Grading(Part, frozen=True, kw_only=True):
     cost: Dollars
 
 
-class Metrics(Part, frozen=True, kw_only=True):
+class Metrics(Record, frozen=True, kw_only=True):
     """The figures of a run. `spent`: the dollars paid for the experiment so far, also by earlier or
     failed requests."""
 
@@ -180,7 +182,7 @@ class Metrics(Part, frozen=True, kw_only=True):
     scorer: Shown | UnsetType = UNSET  # the figures of the second model
 
 
-class Runs(Part, frozen=True, kw_only=True):
+class Runs(Record, frozen=True, kw_only=True):
     """The runs in merged results. `of` is their experiment, and `by` says how the runs of a problem
     are merged."""
 
@@ -189,7 +191,7 @@ class Runs(Part, frozen=True, kw_only=True):
     seeds: Annotated[list[Seed], Meta(min_length=1)]
 
 
-class CallCost(Part, frozen=True, kw_only=True):
+class CallCost(Record, frozen=True, kw_only=True):
     """A completion: its key in the journal, finish reason, tokens, seconds and error."""
 
     key: Key
@@ -209,7 +211,7 @@ class CallCost(Part, frozen=True, kw_only=True):
         return self.prompt_tokens is not None and self.completion_tokens is not None
 
 
-class Reading(Part, frozen=True, kw_only=True):
+class Reading(Record, frozen=True, kw_only=True):
     """An answer and its grade."""
 
     answer: str | None
@@ -226,34 +228,40 @@ class MemberResult(CallCost, frozen=True, kw_only=True, omit_defaults=True):
     group: Count | None = None  # number of the group of equal answers, 0 for the largest group
     parents: list[Count]
     unforced: Reading | None = None  # the answer before a forced or elicited answer
-    carried_over: bool = field(default=False, name="again")
+    carried_over: bool = False
     # verdicts give a share, other scores any number
-    self_score: Finite | None = field(default=None, name="score")
+    self_score: Finite | None = None
     verdicts: list[Share | None] | None = None
-    side_calls: list[CallCost] = field(default=[], name="checks")
+    side_calls: list[CallCost] = []
     notes: list[str] = []
     before_waits: list[Reading] = []  # the answers before each wait
     grade: GradePoints | None = None  # points of a proof, or a grade between wrong and right
-    worth: Share | None = NOT_A_PROOF  # points / 7 of a proof, None if the grade is missing
+    # points / 7 of a proof, None if the grade is missing. Answers and ungraded proofs lack it
+    worth: Share | UnsetType | None = UNSET
     ungraded: str | None = None  # the reason why a proof has no grade
     # by grading, None if missing
     grades: list[Annotated[int, Meta(ge=0, le=MAX_POINTS)] | None] = []
     reasons: list[str] = []  # the grader's reasons, by grading
-    grading_calls: list[CallCost] = field(default=[], name="grading")
-    # characters hidden from the grader
-    left_out: Count = field(default=0, name="self_evaluation_left_out")
+    grading_calls: list[CallCost] = []
+    self_evaluation_left_out: Count = 0  # characters hidden from the grader
 
     @property
     def is_proof(self) -> bool:
         """True for a proof after grading, also if its grade is missing, or if it is truncated or
         empty (0 points)."""
-        return bool(self.worth != NOT_A_PROOF)
+        return self.worth is not UNSET
+
+    @property
+    def known_worth(self) -> float | None:
+        """The worth of a proof, or None if it is missing."""
+        return None if self.worth is UNSET else self.worth
 
     @property
     def doubts(self) -> list[str]:
-        return list(
-            dict.fromkeys(filter(None, [self.doubt, "undecided" if self.undecided else None]))
-        )
+        doubts = [self.doubt] if self.doubt else []
+        if self.undecided and self.doubt != "undecided":
+            doubts.append("undecided")
+        return doubts
 
     @property
     def calls(self) -> list[CallCost]:
@@ -261,7 +269,7 @@ class MemberResult(CallCost, frozen=True, kw_only=True, omit_defaults=True):
         return [self, *self.side_calls]
 
 
-class StepResult(Part, frozen=True, kw_only=True):
+class StepResult(Record, frozen=True, kw_only=True):
     """The population of a step of one problem, and its vote. Accuracies are None without grades."""
 
     step: Count
@@ -272,18 +280,19 @@ class StepResult(Part, frozen=True, kw_only=True):
     members: Annotated[list[MemberResult], Meta(min_length=1)]
 
     @property
-    def new_calls(self) -> "list[CallCost]":
+    def new_calls(self) -> list[CallCost]:
         """The calls of this step, without the completions of members that an earlier step made."""
-        return [
-            call for m in self.members for call in (m.side_calls if m.carried_over else m.calls)
-        ]
+        calls: list[CallCost] = []
+        for member in self.members:
+            calls += member.side_calls if member.carried_over else member.calls
+        return calls
 
     @property
     def completion_tokens(self) -> float | None:
         return total(call.completion_tokens for call in self.new_calls)
 
 
-class ProblemResult(Part, frozen=True, kw_only=True):
+class ProblemResult(Record, frozen=True, kw_only=True):
     """A problem with its steps. Merged results contain the problem once for each run."""
 
     id: str
@@ -306,11 +315,15 @@ class ProblemResult(Part, frozen=True, kw_only=True):
     @property
     def graded_by(self) -> dict[str, str]:
         """The texts that a grader of proofs may receive, by their names in Problem."""
-        names = ("solution", "guidelines", "grading_scheme")
-        return {name: text for name in names if (text := getattr(self, name)) is not None}
+        texts = {
+            "solution": self.solution,
+            "guidelines": self.guidelines,
+            "grading_scheme": self.grading_scheme,
+        }
+        return {name: text for name, text in texts.items() if text is not None}
 
 
-class Head(Part, frozen=True, kw_only=True):
+class Head(Record, frozen=True, kw_only=True):
     """The fields that code reads, without problems. `runs`, `prices` and `grading` are None if the
     file lacks them."""
 
@@ -333,5 +346,5 @@ class Head(Part, frozen=True, kw_only=True):
     @property
     def document(self) -> dict[str, Any]:
         """The head as plain values, for tables, plots and the page."""
-        found: dict[str, Any] = to_builtins(self)
-        return found
+        document: dict[str, Any] = to_builtins(self)
+        return document

@@ -13,12 +13,13 @@ from core.prompts import prompts_sha256
 from core.types import Wording
 
 PACKAGES = ("openai", "huggingface_hub", "numpy", "tqdm", "math-verify", "xllamacpp")
-version = cache(metadata.version)  # which reads long texts
+version = cache(metadata.version)  # it reads long texts
 
 
 def collect(prompts: Sequence[str | Wording] = (), is_proof: bool = False) -> dict[str, Any]:
     """Return the "provenance" of the results JSON, without host names or keys. `prompts`: a
     scaffold's templates."""
+    nvidia_smi = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version"]
     return {
         "git_commit": _git("rev-parse", "HEAD"),
         "git_dirty": bool(_git("status", "--porcelain", "--untracked-files=no")),
@@ -27,25 +28,22 @@ def collect(prompts: Sequence[str | Wording] = (), is_proof: bool = False) -> di
         "packages": {name: version(name) for name in PACKAGES},
         "platform": f"{platform.system()} {platform.machine()}",
         "cpus": os.cpu_count(),
-        "gpu": _output(
-            ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
-        ),
+        "gpu": _output([*nvidia_smi, "--format=csv,noheader"]),
     }
 
 
 def _git(*args: str) -> str | None:
     """Run git in this checkout. Return None if git fails, or outside a checkout (ROOT may be in
     another repository)."""
-    return _output(["git", "--no-optional-locks", "-C", str(ROOT), *args]) if IS_CHECKOUT else None
+    if not IS_CHECKOUT:
+        return None
+    return _output(["git", "--no-optional-locks", "-C", str(ROOT), *args])
 
 
-def _output(args: list[str]) -> str | None:
+def _output(command: list[str]) -> str | None:
+    """Return the output of a command, or None if it fails or prints nothing."""
     try:
-        return (
-            subprocess.run(
-                args, capture_output=True, text=True, timeout=30, check=True
-            ).stdout.strip()
-            or None
-        )
+        process = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
+    return process.stdout.strip() or None

@@ -1,5 +1,5 @@
-"""Read results files problem by problem. Files are not trusted, so harness/results/model.py checks the
-fields in use."""
+"""Read results files problem by problem. Files are not trusted, so harness/results/model.py checks
+the fields in use."""
 
 import json
 from collections.abc import Iterator
@@ -18,6 +18,8 @@ FIX = "Move the file away and run the experiment again"
 NAMES = {"model": "name", "engine": "kind", "problem_set": "name"}  # texts that every head contains
 PLAIN = (*NAMES, "config", "provenance")  # parts of the head with plain values
 
+Problems = Iterator[tuple[Row, ProblemResult]]  # each as stored, and checked
+
 
 def read(path: Path) -> tuple[Head, Iterator[ProblemResult]]:
     """Return the head, and an iterator over the problems, which parses them one by one.
@@ -29,7 +31,7 @@ def read(path: Path) -> tuple[Head, Iterator[ProblemResult]]:
     return head, (problem for _, problem in problems)
 
 
-def read_raw(path: Path) -> tuple[Head, dict[str, Any], Iterator[tuple[Row, ProblemResult]]]:
+def read_raw(path: Path) -> tuple[Head, dict[str, Any], Problems]:
     """Read the head and the problems, both checked and as stored. Raises UserError if the file is
     invalid."""
     with opened(path, "results", FIX) as file, refusing(path):
@@ -40,21 +42,26 @@ def read_raw(path: Path) -> tuple[Head, dict[str, Any], Iterator[tuple[Row, Prob
 
 
 @contextmanager
-def refusing(path: Path, of: str = "") -> Iterator[None]:
-    """Turn errors of code that reads the unchecked JSON in `path` into a UserError. `of` names a
+def refusing(path: Path, part: str = "") -> Iterator[None]:
+    """Turn errors of code that reads the unchecked JSON in `path` into a UserError. `part` names a
     part of the file."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
-        why = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        wrong = f"{path} is not a results file of this project ({of}{one_line(str(why), 300)})"
-        raise UserError(f"{wrong}. {FIX}") from None
+        fault = str(error)
+        if not isinstance(error, ValueError):
+            fault = f"{type(error).__name__}: {fault}"
+        fault = one_line(fault, 300)
+        raise UserError(
+            f"{path} is not a results file of this project ({part}{fault}). {FIX}"
+        ) from None
 
 
-def _problems(path: Path, rows: list[Raw]) -> Iterator[tuple[Row, ProblemResult]]:
+def _problems(path: Path, rows: list[Raw]) -> Problems:
     for number, row in enumerate(rows, 1):
         with refusing(path, f"problem {number}: "):
-            checked, stored = decode(row, type=ProblemResult), decode(row, type=Row)
+            checked = decode(row, type=ProblemResult)
+            stored = decode(row, type=Row)
         yield stored, checked
 
 
@@ -64,8 +71,9 @@ def _parts(content: bytes) -> dict[str, Raw]:
     try:
         return decode(content, type=dict[str, Raw])
     except DecodeError:
-        whole = json.dumps(json.loads(content, parse_constant=no_number), ensure_ascii=False)
-        return decode(storable(whole).encode(), type=dict[str, Raw])
+        document = json.loads(content, parse_constant=no_number)
+        text = storable(json.dumps(document, ensure_ascii=False))
+        return decode(text.encode(), type=dict[str, Raw])
 
 
 def _head(path: Path, head: dict[str, Any]) -> Head:
@@ -75,20 +83,23 @@ def _head(path: Path, head: dict[str, Any]) -> Head:
             f"the results {path} have schema {schema!r:.40}, but this version reads schema "
             f"{SCHEMA}. {FIX}"
         )
-    convert({part: head[part][name] for part, name in NAMES.items()}, dict[str, str])
+    names = {part: head[part][name] for part, name in NAMES.items()}
+    convert(names, dict[str, str])
     amount(head["problem_set"]["n"])
-    plain = {
-        part: {name: _plain(value) for name, value in dict(head[part]).items()} for part in PLAIN
-    }
-    if of := head.get("grading"):
-        plain["grading"] = of | {"model": of["model"]["name"], "grades": of["config"]["GRADES"]}
+    plain: dict[str, Any] = {}
+    for part in PLAIN:
+        values = dict(head[part])
+        plain[part] = {name: _plain(value) for name, value in values.items()}
+    if grading := head.get("grading"):
+        plain["grading"] = grading | {
+            "model": grading["model"]["name"],
+            "grades": grading["config"]["GRADES"],
+        }
     return convert(head | plain, Head)
 
 
 def _plain(value: Any) -> Any:
     """Return None, a number, a boolean or a text unchanged. Return other values as JSON."""
-    return (
-        value
-        if value is None or isinstance(value, bool | int | float | str)
-        else json.dumps(value, sort_keys=True)
-    )
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return json.dumps(value, sort_keys=True)

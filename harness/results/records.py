@@ -21,85 +21,113 @@ FREE = {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0, "seconds
 def record(step: int, population: Sequence[Member], graded: Graded) -> dict[str, Any]:
     """Return the record of a step of a problem. Members with equal answers share a "group". Group 0
     is the largest."""
-    members = [
-        _member(member, grade) for member, grade in zip(population, graded.grades, strict=True)
-    ]
-    for m, group in zip(members, graded.groups, strict=False):
-        m["group"] = group
-    whole = [m.completion for m in population if not (m.completion.error or m.completion.filtered)]
-    # empty texts don't count
-    with_text = [(c.thinking, c.text) for c in whole if (c.thinking + c.text).strip()]
+    members = []
+    for member, grade in zip(population, graded.grades, strict=True):
+        members.append(_member(member, grade))
+    for fields, group in zip(members, graded.groups, strict=False):
+        fields["group"] = group
     values = [grade.value for grade in graded.grades if grade.value is not None]
-    return {
-        "step": step,
-        **({"stage": population.name} if isinstance(population, Stage) else {}),
-        **({"partial": True} if isinstance(population, Stage) and population.is_partial else {}),
+    fields = {"step": step}
+    if isinstance(population, Stage):
+        fields["stage"] = population.name
+        if population.is_partial:
+            fields["partial"] = True
+    fields |= {
         "mean_accuracy": sum(values) / len(values) if values else None,
         "majority_answer": graded.answer,
         "majority_tied": list(graded.tied) if len(graded.tied) > 1 else [],
         "majority_correct": graded.score,
-        "identical": len(with_text) - len(set(with_text)),
+        "identical": _identical(population),
         "members": members,
-    } | ({"undecided_pairs": graded.undecided_pairs} if graded.undecided_pairs else {})
+    }
+    if graded.undecided_pairs:
+        fields["undecided_pairs"] = graded.undecided_pairs
+    return fields
+
+
+def _identical(population: Sequence[Member]) -> int:
+    """Count the members whose text repeats another one's. Failed and empty members don't count."""
+    texts = []
+    for member in population:
+        completion = member.completion
+        if completion.error or completion.filtered:
+            continue
+        if completion.thinking.strip() or completion.text.strip():
+            texts.append((completion.thinking, completion.text))
+    return len(texts) - len(set(texts))
 
 
 def _member(member: Member, grade: Grade) -> dict[str, Any]:
-    completion, read = member.completion, _reading(grade)
+    completion = member.completion
+    fields = _reading(grade)
     silence = _silence(completion)
-    record: dict[str, Any] = read | {"doubt": SILENCES[silence] if silence else read["doubt"]}
-    record["parents"] = member.parents
-    record |= _cost(completion)
+    if silence:
+        fields["doubt"] = SILENCES[silence]
+    fields["parents"] = member.parents
+    fields |= _cost(completion)
     if grade.unforced is not None:
-        record["unforced"] = _reading(grade.unforced)
+        fields["unforced"] = _reading(grade.unforced)
     if grade.before_waits:
-        taken = zip(grade.before_waits, completion.tokens_before_waits, strict=True)
-        record["before_waits"] = [
-            _reading(each) | {"completion_tokens": tokens or None} for each, tokens in taken
-        ]
+        fields["before_waits"] = _before_waits(completion, grade.before_waits)
     if grade.side_calls:
-        record["grading"] = [_cost(call) for call in grade.side_calls]
+        fields["grading_calls"] = [_cost(call) for call in grade.side_calls]
     if member.carried_over:
-        record |= {"again": True} | FREE
+        fields |= {"carried_over": True} | FREE
     if member.self_score is not None or member.verdicts is not None:
-        record["score"] = _finite(member.self_score)
+        fields["self_score"] = _finite(member.self_score)
     if member.verdicts is not None:
-        record["verdicts"] = member.verdicts
+        fields["verdicts"] = member.verdicts
     if member.verdicts is not None or member.side_calls:
-        record["checks"] = [_cost(c) for c in member.side_calls]
+        fields["side_calls"] = [_cost(call) for call in member.side_calls]
     if member.notes:
-        record["notes"] = member.notes
-    return record
+        fields["notes"] = member.notes
+    return fields
+
+
+def _before_waits(completion: Completion, grades: Sequence[Grade]) -> list[dict[str, Any]]:
+    """Return the reading before each wait, with the completion tokens up to it."""
+    readings = []
+    for grade, tokens in zip(grades, completion.tokens_before_waits, strict=True):
+        readings.append(_reading(grade) | {"completion_tokens": tokens or None})
+    return readings
 
 
 def _finite(score: float | None) -> float | None:
     """Return a score as a number for JSON, or None if it is missing, nan or infinite. Reward models
     may return a number of numpy or torch."""
-    number = math.nan if score is None else float(score)
+    if score is None:
+        return None
+    number = float(score)
     return number if math.isfinite(number) else None
 
 
 def _reading(grade: Grade) -> dict[str, Any]:
     """Return the fields of a grade. The field "grade" exists only if the value is not 0 or 1."""
     correct = None if grade.value is None else grade.value == 1
-    reading: dict[str, Any] = {"answer": grade.answer, "correct": correct, "doubt": grade.doubt}
+    fields: dict[str, Any] = {"answer": grade.answer, "correct": correct, "doubt": grade.doubt}
     if grade.value not in (0, 1):
-        reading["grade"] = grade.value
+        fields["grade"] = grade.value
     if grade.reason:
-        reading["reason"] = grade.reason
-    return reading | ({"undecided": True} if grade.is_undecided else {})
+        fields["reason"] = grade.reason
+    if grade.is_undecided:
+        fields["undecided"] = True
+    return fields
 
 
 def _silence(completion: Completion) -> str | None:
     """Return the kind of a completion without an answer (SILENCES), or None for all others, also
     truncated ones."""
-    return next((kind for kind in SILENCES if getattr(completion, kind)), None)
+    for kind in SILENCES:
+        if getattr(completion, kind):
+            return kind
+    return None
 
 
 def _cost(completion: Completion) -> dict[str, Any]:
     """Return a completion's key, seed, tokens and seconds, and its end: finish reason, context,
     error or silence."""
     prompt, cached, written = completion.counted
-    cost: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "finish_reason": completion.finish_reason,
         "prompt_tokens": prompt,
         "cached_tokens": cached,
@@ -109,13 +137,16 @@ def _cost(completion: Completion) -> dict[str, Any]:
         "key": completion.key,
     }
     if isinstance(completion, ScorerCompletion):
-        cost["by"] = SCORER
+        fields["by"] = SCORER
     if completion.context:
-        cost["context"] = completion.context
-    cost |= {
-        name: why for name in ("not_forced", "not_waited") if (why := getattr(completion, name))
-    }
+        fields["context"] = completion.context
+    if completion.not_forced:
+        fields["not_forced"] = completion.not_forced
+    if completion.not_waited:
+        fields["not_waited"] = completion.not_waited
     silence = _silence(completion)
-    return cost | (
-        {"error": completion.error} if completion.error else {silence: True} if silence else {}
-    )
+    if completion.error:
+        fields["error"] = completion.error
+    elif silence:
+        fields[silence] = True
+    return fields

@@ -1,13 +1,14 @@
-"""Write the warnings about the figures of a run."""
+"""Write the warnings about the figures of a run, by a list of rules."""
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from core.base.errors import one_line
-from core.constants import BOXED, PENALTIES, WHOLE
+from core.constants import BOXED, WHOLE
 from core.eval import by_answer
-from harness.results import unstated
+from harness.results import missing_answers
+from harness.results.server_warnings import of_card, of_server
 
 # If a server ignores seeds, nearly all members repeat the first member, so a population has about
 # one distinct text. Short solutions may also repeat, but a population then has several distinct
@@ -18,14 +19,10 @@ CONTINUES = "if the run has stopped, the same command continues it"  # also corr
 # A larger share of truncated, forced or empty completions, or of such SILENT_REPLIES, causes a
 # warning.
 MANY_TRUNCATED = 0.1
-
-# Counts of completions in `metrics`: journal completions by the server that made them
-# (Server.origin), journal completions whose weights only a name or path shows (Server.rests_on),
-# and completions by the model in their replies.
-COUNTS = ("reused", "reused_by", "models")
+FULL_CONTEXT = 0.9  # a reply that ends at a smaller share of the context met another cap
 SILENT_REPLIES = {
-    "only_thinks": "have text only in the reasoning field, and no answer. The server's parser may have taken the "
-    "answer for thinking. Check its reasoning parser",
+    "only_thinks": "have text only in the reasoning field, and no answer. The server's parser may "
+    "have taken the answer for thinking. Check its reasoning parser",
     "only_calls": "only call a tool, and have no answer. Start the server without its tool parser",
 }
 OF_SIDE_CALLS = {
@@ -36,229 +33,344 @@ OF_SIDE_CALLS = {
     "only_thinks": "have text only in the reasoning field",
     "only_calls": "only call a tool",
 }
-SHOWN_MODELS = 3  # maximum number of models in a warning
-# At the end of names: gpt-4o-2024-08-06, claude-sonnet-4-20250514, gpt-4-0613, gemini-1.5-pro-002,
-# qwen3:latest.
-_RELEASE = re.compile(r"(?:[-@:](?:latest|preview|0|\d{4}-\d\d-\d\d|\d{8}|\d{3,4}))+$")
 
 
-def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
+class Run:
+    """The results document of a run, with sums over its steps."""
+
+    def __init__(self, document: Mapping[str, Any], commonest_error: str | None = None) -> None:
+        self.document = document
+        self.metrics = document["metrics"]
+        self.steps = self.metrics["steps"]
+        self.completions = self.count("completions")
+        self.most_often = f", most often: {one_line(str(commonest_error), 300)}"
+
+    def count(self, name: str) -> int:
+        """Return the sum of a count over all steps."""
+        return sum(step.get(name, 0) for step in self.steps)
+
+    def share(self, name: str) -> float:
+        """Return a count as a share of all completions."""
+        return self.count(name) / self.completions if self.completions else 0.0
+
+
+def _of_card(run: Run) -> list[str]:
+    return of_card(run.document["model"])
+
+
+def _not_graded(run: Run) -> list[str]:
+    if not is_ungraded(run.document):
+        return []
+    return ["these proofs are not graded, so there are no accuracies. Run scripts/grade.sh"]
+
+
+def _seeds_ignored(run: Run) -> list[str]:
+    if run.document["engine"].get("seeds") is not False:
+        return []
+    return [
+        "the server ignores seeds, so another run gives other answers. With SGLang, set "
+        "DETERMINISTIC=1"
+    ]
+
+
+def _no_template(run: Run) -> list[str]:
+    if run.document["engine"].get("templated") is not False:
+        return []
+    return [
+        "the model's GGUF file has no chat template, so llama.cpp used ChatML. Use a file with "
+        "a template"
+    ]
+
+
+def _references_unread(run: Run) -> list[str]:
+    numbers = run.metrics.get("no_reference")
+    if not numbers:
+        return []
+    return [
+        f"{len(numbers)} reference answers can't be read (the first belongs to problem "
+        f"{numbers[0]} of the set). Answers to these problems are right only if they are spelled "
+        "like the reference answer"
+    ]
+
+
+def _nothing_right(run: Run) -> list[str]:
+    if run.document.get("grader") != by_answer.__name__:
+        return []
+    votes = [step["majority_accuracy"] for step in run.steps]
+    is_voted = any(vote["n"] for vote in votes)
+    is_any_vote_right = any(vote["value"] for vote in votes if vote["n"])
+    is_any_right = any(step["mean_accuracy"]["value"] for step in run.steps)
+    if not is_voted or is_any_vote_right or is_any_right:
+        return []
+    unread = f"{run.count('unread')} of {run.completions} replies are unread"
+    return [
+        f"no reply of the run is right ({unread}). Compare a few replies with the reference answers"
+    ]
+
+
+def _answers_missing(run: Run) -> list[str]:
+    counts = run.metrics.get("unstated")
+    if not counts:
+        return []
+    is_boxed = run.document["config"].get("ANSWER", BOXED) in (BOXED, WHOLE)
+    return [missing_answers.warning(counts, is_boxed)]
+
+
+def _partial(run: Run) -> list[str]:
+    if run.document["complete"]:
+        return []
+    return [f"partial run: {run.count('problems')} populations so far ({CONTINUES})"]
+
+
+def _ended_by_context(run: Run) -> list[str]:
+    # The server truncated these replies before their token cap.
+    replies = run.count("context_ended")
+    if not replies or run.share("truncated") <= MANY_TRUNCATED:
+        return []
+    tokens = max(map(int, run.metrics["context"]))
+    context = run.document["engine"].get("context")
+    ended = (
+        f"(about {tokens:,} tokens of prompt and reply) ended {replies} of {run.completions} "
+        "replies before MAX_TOKENS"
+    )
+    if context and tokens < FULL_CONTEXT * context:
+        return [
+            f"a cap of the server {ended}, although its context has {context:,} tokens. Raise "
+            "this cap"
+        ]
+    remedy = "Serve a longer context (Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx)"
+    return [f"the server's context {ended}. {remedy}"]
+
+
+def _ended_by_cap(run: Run) -> list[str]:
+    replies = run.count("truncated") - run.count("context_ended")
+    if not replies or run.share("truncated") <= MANY_TRUNCATED:
+        return []
+    share = replies / run.completions
+    return [f"{share:.1%} of {run.completions} completions hit the token cap"]
+
+
+def _failed(run: Run) -> list[str]:
+    share = run.share("failed")
+    if not share:
+        return []
+    return [f"{share:.1%} of {run.completions} completions failed{run.most_often}"]
+
+
+def _forced(run: Run) -> list[str]:
+    share = run.share("forced")
+    if share <= MANY_TRUNCATED:
+        return []
+    return [f"{share:.1%} of {run.completions} completions were forced to answer"]
+
+
+def _empty(run: Run) -> list[str]:
+    share = run.share("empty")
+    if share <= MANY_TRUNCATED:  # a model may send a few empty replies
+        return []
+    return [f"{share:.1%} of {run.completions} completions are empty (the server sent no text)"]
+
+
+def _filtered(run: Run) -> list[str]:
+    share = run.share("filtered")
+    if not share:
+        return []
+    return [f"{share:.1%} of {run.completions} completions were ended by a filter"]
+
+
+def _silent(run: Run) -> list[str]:
+    warnings = []
+    for name, words in SILENT_REPLIES.items():
+        if run.share(name) > MANY_TRUNCATED:  # a model may send a few of them
+            warnings.append(f"{run.count(name)} of {run.completions} replies {words}")
+    return warnings
+
+
+def _uncounted(run: Run) -> list[str]:
+    calls = run.count("uncounted")
+    if not calls:
+        return []
+    return [
+        f"the server reported no tokens of {calls} completions and side calls. The sums lack them"
+    ]
+
+
+def _repeated(run: Run) -> list[str]:
+    # If seeds have no effect, nearly all members of step 0 are identical.
+    if not run.steps:
+        return []
+    step = run.steps[0]
+    members = step["completions"]
+    problems = step["problems"]
+    identical = step["identical"]
+    uses_seeds = run.document["engine"].get("seeds")
+    if uses_seeds and run.document["config"].get("TEMPERATURE", 1):
+        return []  # the repetitions come from the model
+    are_many = identical > MANY_IDENTICAL * (members - problems)
+    if not are_many or members - identical >= FEW_TEXTS * problems:
+        return []
+    return [
+        f"step 0: {identical} of {members} members repeat another member word for word although "
+        "their seeds differ. Check whether the server ignores seeds or TEMPERATURE is 0"
+    ]
+
+
+def _undecided(run: Run) -> list[str]:
+    answers = run.count("undecided")
+    pairs = run.count("undecided_pairs")
+    if not answers and not pairs:
+        return []
+    return [
+        f"math-verify gave no verdict in time. {answers} undecided answers count as wrong, and "
+        f"{pairs} pairs of answers count as different in votes. Run the same command again to "
+        "grade all replies from the journal"
+    ]
+
+
+def _of_side_calls(run: Run) -> list[str]:
+    counts = run.metrics.get("side_calls", {})
+    warnings = []
+    for name, words in OF_SIDE_CALLS.items():
+        if counts.get(name):
+            reason = run.most_often if name == "failed" else ""
+            calls = f"{counts[name]} of {counts['completions']} side calls"
+            warnings.append(f"{calls} {words}{reason}")
+    return warnings
+
+
+def _of_server(run: Run) -> list[str]:
+    return of_server(run.document, run.metrics)
+
+
+def _of_scorer(run: Run) -> list[str]:
+    if "scorer" not in run.metrics:
+        return []
+    found = of_server(run.document["scorer"], run.metrics["scorer"])
+    return [f"scorer: {warning}" for warning in found]
+
+
+def _not_forced(run: Run) -> list[str]:
+    words = "answers could not be forced, so the model's own replies count"
+    return _by_reason(run.metrics.get("not_forced"), words)
+
+
+def _not_waited(run: Run) -> list[str]:
+    words = "completions have fewer waits than WAITS, and count as they are"
+    return _by_reason(run.metrics.get("not_waited"), words)
+
+
+def _by_reason(reasons: Mapping[str, int] | None, words: str) -> list[str]:
+    if not reasons:
+        return []
+    commonest = max(reasons, key=lambda reason: reasons[reason])
+    return [f"{sum(reasons.values())} {words}, most often: {one_line(commonest, 300)}"]
+
+
+def _notes(run: Run) -> list[str]:
+    notes = run.metrics.get("notes")
+    if not notes:
+        return []
+    counts = ", ".join(f"{count} {note}" for note, count in notes.items())
+    return [f"handled by the scaffold: {counts}"]
+
+
+def _selected_at_random(run: Run) -> list[str]:
+    counts = run.metrics.get("verification")
+    if not counts or "TAU" not in run.document["config"] or not counts["uniform_selections"]:
+        return []
+    uniform = f"{counts['uniform_selections']} of {counts['selections']}"
+    return [
+        f"selection was uniform in {uniform} scored populations, because no two readable scores "
+        "differed"
+    ]
+
+
+def _verdicts_unread(run: Run) -> list[str]:
+    counts = run.metrics.get("verification")
+    if not counts or not counts["unreadable"]:
+        return []
+    return [f"{counts['unreadable']} of {counts['verdicts']} verdicts could not be read"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule: `warn` returns its warnings about a run. It warns about a run without other faults if
+    the parts `document` and the fields `step` of its first step are replaced
+    (tests/harness/results/test_warnings.py)."""
+
+    warn: Callable[[Run], list[str]]
+    document: Mapping[str, Any] = field(default_factory=dict)
+    step: Mapping[str, Any] = field(default_factory=dict)
+
+
+NOT_GRADED = {"value": None, "low": 0.0, "high": 1.0, "n": 0}
+ALL_WRONG = {"value": 0.0, "low": 0.0, "high": 0.5, "n": 3}
+VERIFIED = {
+    **{"auc": None, "auc_within": NOT_GRADED, "right": 0, "wrong": 0},
+    **{"verdicts": 9, "unreadable": 0, "selections": 3, "uniform_selections": 0},
+}
+
+# In the order of the warnings. The step of an example has 30 completions of 3 problems.
+RULES = (
+    Rule(_of_card, document={"model": {"card": {"name": "mine", "note": "It thinks briefly."}}}),
+    Rule(_not_graded, step={"mean_accuracy": NOT_GRADED, "majority_accuracy": NOT_GRADED}),
+    Rule(_seeds_ignored, document={"engine": {"seeds": False}}),
+    Rule(_no_template, document={"engine": {"templated": False}}),
+    Rule(_references_unread, document={"metrics": {"no_reference": [2]}}),
+    Rule(_nothing_right, step={"mean_accuracy": ALL_WRONG, "majority_accuracy": ALL_WRONG}),
+    Rule(
+        _answers_missing,
+        document={"metrics": {"unstated": {"replies": 30, "unstated": 29, "quote": "It is so."}}},
+    ),
+    Rule(_partial, document={"complete": False}),
+    Rule(
+        _ended_by_context,
+        document={"metrics": {"context": {"4096": 6}}},
+        step={"truncated": 6, "context_ended": 6},
+    ),
+    Rule(_ended_by_cap, step={"truncated": 6}),
+    Rule(_failed, step={"failed": 1}),
+    Rule(_forced, step={"forced": 6}),
+    Rule(_empty, step={"empty": 6}),
+    Rule(_filtered, step={"filtered": 1}),
+    Rule(_silent, step={"only_thinks": 6}),
+    Rule(_uncounted, step={"uncounted": 1}),
+    Rule(_repeated, step={"identical": 27}),
+    Rule(_undecided, step={"undecided": 1}),
+    Rule(_of_side_calls, document={"metrics": {"side_calls": {"completions": 9, "failed": 1}}}),
+    Rule(_of_server, document={"metrics": {"models": {"m": 20, "another": 10}}}),
+    Rule(
+        _of_scorer,
+        document={
+            "scorer": {"model": {"name": "judge"}, "engine": {"origin": "a"}},
+            "metrics": {"scorer": {"models": {"judge": 20, "another": 10}}},
+        },
+    ),
+    Rule(_not_forced, document={"metrics": {"not_forced": {"the server refused": 2}}}),
+    Rule(_not_waited, document={"metrics": {"not_waited": {"the model did not think": 2}}}),
+    Rule(_notes, document={"metrics": {"notes": {"invalid selection": 2}}}),
+    Rule(
+        _selected_at_random,
+        document={
+            "config": {"TAU": 0.2},
+            "metrics": {"verification": VERIFIED | {"uniform_selections": 1}},
+        },
+    ),
+    Rule(_verdicts_unread, document={"metrics": {"verification": VERIFIED | {"unreadable": 1}}}),
+)
+
+
+def of_run(document: Mapping[str, Any], commonest_error: str | None) -> list[str]:
     """Return the warnings of a results document. `commonest_error` is the commonest error of failed
     completions."""
-    metrics, steps = document["metrics"], document["metrics"]["steps"]
-    completions = sum(s["completions"] for s in steps)
-    most_often = f", most often: {one_line(str(commonest_error), 300)}"
-    found = of_card(document["model"])
-    if is_ungraded(document):
-        found.append(
-            "these proofs are not graded, so there are no accuracies. Run scripts/grade.sh"
-        )
-    if document["engine"].get("seeds") is False:
-        found.append(
-            "the server ignores seeds, so another run gives other answers. With SGLang, set "
-            "DETERMINISTIC=1"
-        )
-    if document["engine"].get("templated") is False:
-        found.append(
-            "the model's GGUF file has no chat template, so llama.cpp used ChatML. Use a file with "
-            "a template"
-        )
-    if places := metrics.get("no_reference"):
-        first = (
-            f"{len(places)} reference answers can't be read (the first belongs to problem "
-            f"{places[0]} of the set)"
-        )
-        found.append(
-            f"{first}. Answers to these problems are right only if they are spelled like the "
-            "reference answer"
-        )
-    voted = [s["majority_accuracy"]["value"] for s in steps if s["majority_accuracy"]["n"]]
-    single = any(s["mean_accuracy"]["value"] for s in steps)
-    if voted and not any(voted) and not single and document.get("grader") == by_answer.__name__:
-        unread = f"{sum(s['unread'] for s in steps)} of {completions} replies are unread"
-        found.append(
-            f"no reply of the run is right ({unread}). Compare a few replies with the reference "
-            "answers"
-        )
-    if counts := metrics.get("unstated"):
-        found.append(
-            unstated.warning(counts, document["config"].get("ANSWER", BOXED) in (BOXED, WHOLE))
-        )
-    if not document["complete"]:
-        found.append(
-            f"partial run: {sum(s['problems'] for s in steps)} populations so far ({CONTINUES})"
-        )
-    truncated = sum(s["truncated"] for s in steps)
-    if truncated > MANY_TRUNCATED * completions:
-        by_context = sum(s.get("context_ended", 0) for s in steps)
-        if by_context:
-            found.append(_of_context(by_context, completions, document))
-        if by_cap := truncated - by_context:
-            found.append(
-                f"{by_cap / completions:.1%} of {completions} completions hit the token cap"
-            )
-    for count, words in (("failed", "failed"), ("forced", "were forced to answer")):
-        share = sum(s[count] for s in steps) / completions if completions else 0
-        if share > (MANY_TRUNCATED if count != "failed" else 0):
-            found.append(
-                f"{share:.1%} of {completions} completions "
-                f"{words}{most_often if count == 'failed' else ''}"
-            )
-    for count, words in (
-        ("empty", "are empty (the server sent no text)"),
-        ("filtered", "were ended by a filter"),
-    ):
-        some = sum(s.get(count, 0) for s in steps)
-        # a model may send a few empty replies
-        if some > (MANY_TRUNCATED * completions if count == "empty" else 0):
-            found.append(f"{some / completions:.1%} of {completions} completions {words}")
-    for count, words in SILENT_REPLIES.items():
-        some = sum(s.get(count, 0) for s in steps)
-        if some > MANY_TRUNCATED * completions:  # a model may send a few of them
-            found.append(f"{some} of {completions} replies {words}")
-    if uncounted := sum(s.get("uncounted", 0) for s in steps):
-        found.append(
-            f"the server reported no tokens of {uncounted} completions and side calls. The sums "
-            "lack them"
-        )
-    if steps and _repeats(document):
-        found.append(
-            f"step 0: {steps[0]['identical']} of {steps[0]['completions']} members repeat another "
-            "member word for word although their seeds differ. Check whether the server ignores "
-            "seeds or TEMPERATURE is 0"
-        )
-    undecided, pairs = (
-        sum(s.get(what, 0) for s in steps) for what in ("undecided", "undecided_pairs")
-    )
-    if undecided or pairs:
-        found.append(
-            f"math-verify gave no verdict in time. {undecided} undecided answers count as wrong, "
-            f"and {pairs} pairs of answers count as different in votes. Run the same command again "
-            "to grade all replies from the journal"
-        )
-    checks = metrics.get("checks", {})
-    for what, words in OF_SIDE_CALLS.items():
-        if count := checks.get(what):
-            why = most_often if what == "failed" else ""
-            found.append(f"{count} of {checks['completions']} side calls {words}{why}")
-    found += of_server(document, metrics)
-    if "scorer" in metrics:
-        of_scorer = of_server(document["scorer"], metrics["scorer"])
-        found += [f"scorer: {warning}" for warning in of_scorer]
-    for name, words in (
-        ("not_forced", "answers could not be forced, so the model's own replies count"),
-        ("not_waited", "completions have fewer waits than WAITS, and count as they are"),
-    ):
-        if reasons := metrics.get(name):
-            why = one_line(max(reasons, key=lambda each: reasons[each]), 300)
-            found.append(f"{sum(reasons.values())} {words}, most often: {why}")
-    if noted := metrics.get("notes"):
-        counts = ", ".join(f"{count} {note}" for note, count in noted.items())
-        found.append(f"handled by the scaffold: {counts}")
-    checked = metrics.get("verification")
-    if checked and checked["uniform_selections"] and "TAU" in document["config"]:
-        uniform = f"{checked['uniform_selections']} of {checked['selections']}"
-        found.append(
-            f"selection was uniform in {uniform} scored populations, because no two readable "
-            "scores differed"
-        )
-    if checked and checked["unreadable"]:
-        found.append(f"{checked['unreadable']} of {checked['verdicts']} verdicts could not be read")
-    return found
-
-
-def _of_context(replies: int, completions: int, document: Mapping[str, Any]) -> str:
-    """Return the warning about `replies` that the server truncated before their token cap."""
-    tokens = max(map(int, document["metrics"]["context"]))
-    known = document["engine"].get("context")
-    ended = (
-        f"(about {tokens:,} tokens of prompt and reply) ended {replies} of {completions} replies "
-        "before MAX_TOKENS"
-    )
-    if known and tokens < 0.9 * known:
-        return (
-            f"a cap of the server {ended}, although its context has {known:,} tokens. Raise this "
-            "cap"
-        )
-    remedy = "Serve a longer context (Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx)"
-    return f"the server's context {ended}. {remedy}"
-
-
-def _repeats(document: Mapping[str, Any]) -> bool:
-    """Return whether so many members of step 0 are identical that their seeds seem to have had no
-    effect."""
-    step = document["metrics"]["steps"][0]
-    members, problems, identical = (step[name] for name in ("completions", "problems", "identical"))
-    if document["engine"].get("seeds") and document["config"].get("TEMPERATURE", 1):
-        return False  # the engine uses seeds, so repetitions come from the model
-    return bool(
-        identical > MANY_IDENTICAL * (members - problems)
-        and members - identical < FEW_TEXTS * problems
-    )
+    run = Run(document, commonest_error)
+    warnings = []
+    for rule in RULES:
+        warnings += rule.warn(run)
+    return warnings
 
 
 def is_ungraded(document: Mapping[str, Any]) -> bool:
     """Return whether a document has steps, but no graded populations."""
     steps = document["metrics"]["steps"]
     return bool(steps) and all(step["mean_accuracy"]["n"] == 0 for step in steps)
-
-
-def of_card(model: Mapping[str, Any]) -> list[str]:
-    """Return warnings from a model card: its note, and the constants that are never sent to the
-    server."""
-    card = model.get("card") or {}
-    found = [card["note"]] if card.get("note") else []
-    if unsent := [name for name in card.get("never", ()) if name not in PENALTIES]:
-        names = ", ".join(name.upper() for name in unsent)
-        found.append(
-            f"the model card {card['name']} excludes these constants, so they had no effect: "
-            f"{names}"
-        )
-    return found
-
-
-def of_server(document: Mapping[str, Any], counts: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Return warnings if the COUNTS show that completions may come from models that `document` does
-    not name."""
-    found, ours = list[str](), document["engine"].get("origin")
-    asked = one_line(str(document["model"]["name"]), 300)  # shortened like names in replies
-    others = {origin: n for origin, n in counts.get("reused", {}).items() if origin != ours}
-    if others and ours:
-        origins = ", ".join(
-            f"{n:,} by {origin}" for origin, n in sorted(others.items(), key=lambda each: -each[1])
-        )
-        total = sum(others.values())
-        found.append(
-            f"{total:,} completions from the journal come from other servers than {ours}: {origins}"
-        )
-    for rests_on, n in counts.get("reused_by", {}).items():
-        why = "they may come from other weights"
-        found.append(f"{n:,} completions from the journal were matched only by {rests_on}: {why}")
-    models = counts.get("models", {})
-    names = sorted(models, key=lambda name: -models[name])
-    if len({name.lower() for name in names}) > 1:
-        shown = ", ".join(
-            f"{models[name]:,} {one_line(name, 100)}" for name in names[:SHOWN_MODELS]
-        )
-        found.append(
-            f"the replies name {len(names)} models ({shown}). The figures mix these models"
-        )
-    elif names and not is_spelling(asked, names[0]):
-        found.append(
-            f"the run asked for the model {asked}, but the replies name {one_line(names[0], 100)}"
-        )
-    return found
-
-
-def is_spelling(asked: str, replied: str) -> bool:
-    """Return whether two names mean one model. Path, suffix, release and route may differ. One may
-    lack the maker."""
-    names = [
-        name.lower().replace("\\", "/").rstrip("/").removesuffix(".gguf")
-        for name in (asked, replied)
-    ]
-    one, other = (_RELEASE.sub("", re.sub(r":[a-z]+$", "", name)) for name in names)
-    # both names begin with a maker
-    if one.count("/") == other.count("/") == 1 and one[0] != "/" != other[0]:
-        return one == other
-    return one.rpartition("/")[2] == other.rpartition("/")[2]

@@ -36,10 +36,10 @@ def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
         return partial
     path = folder / f"{name}.json"
     if path.exists():
-        kept = _unused(path, ".json")
-        write_atomically(kept, path.read_bytes())
+        earlier = _unused(path, ".json")
+        write_atomically(earlier, path.read_bytes())
         with suppress(OSError):  # the figure may be missing
-            os.replace(path.with_suffix(".png"), kept.with_suffix(".png"))
+            os.replace(path.with_suffix(".png"), earlier.with_suffix(".png"))
     write_atomically(path, _dump(document, rows))
     remove(partial)
     return path
@@ -48,11 +48,13 @@ def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
 def _unused(path: Path, ending: str = "") -> Path:
     """Return an unused path for an earlier file or folder `path`: its name, the time of its last
     change, `ending`."""
-    changed = datetime.fromtimestamp(path.stat().st_mtime, UTC).strftime("%Y%m%d-%H%M%S")
-    stem = f"{path.name.removesuffix(ending)}.{changed}"
-    unused, number = path.with_name(stem + ending), 2
+    changed = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    stem = f"{path.name.removesuffix(ending)}.{changed:%Y%m%d-%H%M%S}"
+    unused = path.with_name(stem + ending)
+    number = 2
     while unused.exists():
-        unused, number = path.with_name(f"{stem}-{number}{ending}"), number + 1
+        unused = path.with_name(f"{stem}-{number}{ending}")
+        number += 1
     return unused
 
 
@@ -60,41 +62,48 @@ def put_aside(folder: Path, files: Iterable[Path] = ()) -> Path:
     """Add the time of the last change to another run's folder name, move `files` into it, and
     return its path. Raises UserError."""
     try:
-        kept, moved = _unused(folder), sorted(files)
-        os.rename(folder, kept)
-        for each in moved:
-            os.rename(each, kept / each.name)
+        renamed = _unused(folder)
+        listed = sorted(files)  # before the folder moves
+        os.rename(folder, renamed)
+        for file in listed:
+            os.rename(file, renamed / file.name)
     except OSError as error:
-        why = f"the folder {folder} of an earlier run can't be renamed ({error.strerror})"
-        raise UserError(f"{why}. Move it away and run the same command again") from None
-    return kept
+        raise UserError(
+            f"the folder {folder} of an earlier run can't be renamed ({error.strerror}). Move it "
+            "away and run the same command again"
+        ) from None
+    return renamed
 
 
 def own_folder(folder: Path, names: Collection[str], model: str, problems: str) -> None:
     """Make the folder of a comparison whose runs have `names`. Rename it first if it has other
     runs, or runs of another model or problem set. Raises UserError."""
-    others = False
-    for path in within(folder):
-        with suppress(UserError):  # a damaged file belongs to no run
-            head = read.read(path)[0]
-            found = (
-                path.name.partition(".")[0] in names,
-                head.model["name"],
-                head.problem_set["name"],
-            )
-            others |= found != (True, model, problems)
-    if others:
-        kept = put_aside(folder)
+    if any(_is_foreign(path, names, model, problems) for path in within(folder)):
+        renamed = put_aside(folder)
         print(
             f"note: {folder} had other runs, another model or other problems. The folder is now "
-            f"{kept}"
+            f"{renamed}"
         )
     make_folder(folder)
 
 
+def _is_foreign(path: Path, names: Collection[str], model: str, problems: str) -> bool:
+    """Return whether results belong to another run, model or problem set. A damaged file belongs
+    to no run."""
+    try:
+        head, _ = read.read(path)
+    except UserError:
+        return False
+    if path.name.partition(".")[0] not in names:
+        return True
+    identity = (head.model["name"], head.problem_set["name"])
+    return identity != (model, problems)
+
+
 def _dump(document: dict[str, Any], rows: Iterable[bytes]) -> Iterator[bytes]:
     """Format a document, with one line for each step of a problem."""
-    yield json.dumps(document, indent=1, ensure_ascii=True)[:-2].encode() + b',\n "problems": ['
+    head = json.dumps(document, indent=1, ensure_ascii=True)
+    yield head.removesuffix("\n}").encode() + b',\n "problems": ['
     between = b"\n"
     for row in rows:
         yield between + row
@@ -108,9 +117,13 @@ def row(problem: Problem, finished: bool, steps: Iterable[bytes]) -> bytes:
         "id": problem.id,
         "statement": problem.statement,
         "answer": problem.answer,
+        "answer_type": problem.answer_type,
+        "finished": finished,
     }
-    fields |= {"answer_type": problem.answer_type, "finished": finished}
-    fields |= {name: text for name in GRADED_BY if (text := getattr(problem, name))}
+    for name in GRADED_BY:
+        text = getattr(problem, name)
+        if text:
+            fields[name] = text
     if problem.columns:
         fields["columns"] = problem.columns
     return _laid_out(fields, steps)
@@ -119,12 +132,12 @@ def row(problem: Problem, finished: bool, steps: Iterable[bytes]) -> bytes:
 def stored(row: dict[str, Any]) -> bytes:
     """Format a problem, given as in the file."""
     fields = {name: value for name, value in row.items() if name != "steps"}
-    return _laid_out(
-        fields, (json.dumps(step, ensure_ascii=True).encode() for step in row["steps"])
-    )
+    steps = (json.dumps(step, ensure_ascii=True).encode() for step in row["steps"])
+    return _laid_out(fields, steps)
 
 
 def _laid_out(fields: dict[str, Any], steps: Iterable[bytes]) -> bytes:
     """Format `fields` and `steps`, with one step on each line."""
-    head = json.dumps(fields, ensure_ascii=True)
-    return f'  {head[:-1]}, "steps": [\n   '.encode() + b",\n   ".join(steps) + b"]}"
+    head = json.dumps(fields, ensure_ascii=True).removesuffix("}")
+    begin = f'  {head}, "steps": [\n   '.encode()
+    return begin + b",\n   ".join(steps) + b"]}"

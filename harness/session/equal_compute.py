@@ -2,7 +2,7 @@
 over several seeds.
 
 The first scaffold draws plain samples, and is the reference. A budget of n is the mean cost of n
-reference samples, in completion tokens or in the unit BUDGET_IN (harness/results/spending.py). All
+reference samples, in completion tokens or in the unit BUDGET_IN (harness/results/cost_meter.py). All
 other scaffolds run once per seed until they end or exceed the largest budget. For each budget, the
 last step that it pays for completely counts, so one run covers all budgets. The cost includes
 reviews, selections and plans. Proofs are graded later (labs/proofs/grade/stored.py). Scaffolds that
@@ -30,7 +30,7 @@ from core.types import Ask, Completion, Grader, Population, Populations, Problem
 from harness import experiment_file
 from harness.report.budgets import UNCOUNTED, in_unit
 from harness.report.matched import Matched
-from harness.results.spending import TOKENS, UNITS, Meter
+from harness.results.cost_meter import TOKENS, UNITS, Meter
 from harness.session import session
 from harness.session.checks import asks_scorer
 from harness.session.sweep import Series

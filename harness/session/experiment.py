@@ -20,8 +20,9 @@ from core.generate import Generator
 from core.types import Completion, Grader, Message, Population, Sampling, Scaffold
 from harness import framing
 from harness.report import plot, tables
-from harness.results import records, unstated, warnings, write
+from harness.results import missing_answers, records, warnings, write
 from harness.results.metrics import RunMetrics
+from harness.results.server_warnings import COUNTS
 from harness.session.bar import Bar
 from harness.session.checks import asks_scorer
 from harness.session.contract import Contract
@@ -186,7 +187,7 @@ class Experiment(Generic[A]):
         if self.figures.add(number, record, population):
             counts = self.figures.unstated.metrics()["unstated"]
             is_boxed = self.chosen.problems[number].way in (BOXED, WHOLE)
-            self.bar.write(f"note: {unstated.warning(counts, is_boxed)}")
+            self.bar.write(f"note: {missing_answers.warning(counts, is_boxed)}")
         self.steps[number].append(json.dumps(record, ensure_ascii=True).encode())
         self._report_steps()
 
@@ -267,7 +268,7 @@ class Experiment(Generic[A]):
 
 
 def _no_counts() -> dict[str, Counter[str]]:
-    return {name: Counter() for name in warnings.COUNTS}
+    return {name: Counter() for name in COUNTS}
 
 
 def _plain(counts: dict[str, Counter[str]]) -> dict[str, dict[str, int]]:

@@ -28,7 +28,7 @@ from harness.report.budgets import bought, in_unit
 from harness.report.matched import TABLE
 from harness.report.table import NONE, Column, Table
 from harness.results import model, write
-from harness.results.spending import UNITS
+from harness.results.cost_meter import UNITS
 from harness.session import session
 from harness.session.equal_compute import Compared, Comparison, Matching
 from harness.session.experiment import Experiment

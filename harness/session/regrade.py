@@ -28,6 +28,7 @@ from harness.results import read, records, warnings, write
 from harness.results.find import archive, path_of
 from harness.results.metrics import of_rows
 from harness.results.scorer import prices_in
+from harness.results.server_warnings import COUNTS
 
 CONTINUATIONS = ("not_forced", "not_waited")  # fields with the reason why a reply was not continued
 SHOWN = 20  # the most changes to print
@@ -70,10 +71,10 @@ class Kept:
             member = Member(
                 self._completion(journals, m),
                 m["parents"],
-                m.get("score"),
+                m.get("self_score"),
                 m.get("verdicts"),
-                [self._completion(journals, call) for call in m.get("checks", [])],
-                m.get("again", False),
+                [self._completion(journals, call) for call in m.get("side_calls", [])],
+                m.get("carried_over", False),
                 m.get("notes", []),
             )
             members.append(member)
@@ -170,7 +171,7 @@ def _problem_of(row: dict[str, Any], form: str) -> Problem:
 
 def _counts_in(metrics: dict[str, Any]) -> dict[str, Any]:
     """Return the figures of stored metrics that a regrading does not change."""
-    return {name: metrics[name] for name in (*warnings.COUNTS, "spent") if name in metrics}
+    return {name: metrics[name] for name in (*COUNTS, "spent") if name in metrics}
 
 
 def _changes(problem: Problem, before: dict[str, Any], after: dict[str, Any]) -> list[Change]:

@@ -18,8 +18,8 @@ from core.engines import environment
 from core.types import Grader, Scaffold
 from harness import grid
 from harness.report.matched import Sweep
-from harness.results import warnings, write
-from harness.results.spending import Meter
+from harness.results import server_warnings, write
+from harness.results.cost_meter import Meter
 from harness.session import session
 from harness.session.bar import Bar
 from harness.session.checks import asks_scorer
@@ -49,7 +49,7 @@ class Series:
         self.bar = Bar(opened.name, len(self.seeds) * per_seed)
         self.model = opened.server.model_info()
         self.title = f"{self.model['name']} on {self.chosen.name}, n={len(self.chosen.problems)}"
-        self._counts: dict[str, Counter[str]] = {name: Counter() for name in warnings.COUNTS}
+        self._counts: dict[str, Counter[str]] = {name: Counter() for name in server_warnings.COUNTS}
         self._begun = 0
         names = {self._file(name, seed) for name in allotted for seed in self.seeds}
         write.own_folder(self.folder, names, self.model["name"], self.chosen.name)
@@ -85,9 +85,9 @@ class Series:
         `left_out` between."""
         document = {"model": self.model, "engine": {"origin": self.opened.server.origin}}
         return [
-            *warnings.of_card(self.model),
+            *server_warnings.of_card(self.model),
             *left_out,
-            *warnings.of_server(document, self._counts),
+            *server_warnings.of_server(document, self._counts),
         ]
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Report searches in Lean for report.sh (harness/results/labs.py): tables as text, and a page with
+"""Report searches in Lean for report.sh (harness/results/registry.py): tables as text, and a page with
 theorems and trees.
 
 It reads only files that searches wrote. The page is one HTML file that needs no network. The page

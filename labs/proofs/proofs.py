@@ -15,7 +15,7 @@ from core.base.prices import Prices
 from core.eval import grade_answers
 from core.types import MAX_POINTS, Ask, Completion, Member, Message, Problem
 from harness.results.model import total
-from harness.results.points import CUT_OFF, EMPTY, NOT_DELIVERED, undelivered
+from harness.results.proof_points import CUT_OFF, EMPTY, NOT_DELIVERED, undelivered
 from labs.proofs.defence import shown
 from labs.proofs.rubric import Prompt, asked, read_points
 

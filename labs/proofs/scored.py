@@ -18,7 +18,7 @@ from core.base.files import amount
 from core.types import MAX_POINTS
 from harness.problems.columns import text_of
 from harness.problems.rows import stream_rows
-from harness.results.points import CUT_OFF, EMPTY, groups_of
+from harness.results.proof_points import CUT_OFF, EMPTY, groups_of
 from labs.proofs.graded import read_row
 
 Json = dict[str, Any]

@@ -20,7 +20,7 @@ from core.base.prices import shown
 from core.types import GOOD, MAX_POINTS
 from harness.report import page, tables
 from harness.report.table import NONE, Column, Table
-from harness.results.points import Proved, is_good, metrics
+from harness.results.proof_points import Proved, is_good, metrics
 from labs.proofs.scored import Line, Runs, read
 
 WEB = Path(__file__).resolve().parent / "web"

@@ -14,7 +14,7 @@ from core.eval import by_answer
 from core.grading.final import says_nothing
 from core.rsa import SampleConstants
 from core.types import Ask, Completion, Grade, Member, Population, Problem, Scaffold, Stage
-from harness.results.points import undelivered
+from harness.results.proof_points import undelivered
 from labs.star import prompts
 from labs.star.check import Checked, check, required
 from labs.star.constants import StarConstants

@@ -50,7 +50,7 @@ class Controls:
         starts = sum(arm.ROUNDS + 1 for arm in arms)
         seeds = "1 seed" if config.RUNS == 1 else f"{config.RUNS} seeds"
         return Work(
-            f"{len(arms)} arms under {seeds}, each with {works[0].of}",
+            f"{len(arms)} arms under {seeds}, each with {works[0].title}",
             tuple(requests),
             config.RUNS * trained,
             (servers(config.RUNS * starts),),

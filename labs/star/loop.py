@@ -31,7 +31,7 @@ from harness.framing import Framing
 from harness.report import compare
 from harness.report.data import Results
 from harness.report.tables import interval, shift
-from harness.results.points import undelivered
+from harness.results.proof_points import undelivered
 from harness.run import run_all
 from harness.session.bar import Bar
 from harness.session.experiment import Experiment

@@ -11,8 +11,8 @@ from core.base.terminal import columns, wrapped
 from harness.report import compare, plot
 from harness.report.data import Results
 from harness.results import read as stored
-from harness.results.labs import View
 from harness.results.model import Head
+from harness.results.registry import View
 from harness.results.warnings import CONTINUES
 from labs.star import record
 from labs.star.record import Record, Round, best, done

@@ -46,15 +46,16 @@ class Record:
         folder is renamed, and `files` are moved into it. A note names the inputs `others` that may
         differ. Raises UserError.
         """
-        if (path := own / NAME).exists():
-            old = read(path)
-            if old.head.get("run") == head["run"]:
-                old.head |= update
-                return old
-            kept = put_aside(own, files)
+        path = own / NAME
+        if path.exists():
+            record = read(path)
+            if record.head.get("run") == head["run"]:
+                record.head |= update
+                return record
+            renamed = put_aside(own, files)
             print(
                 f"note: {own} belonged to another run (other constants, {others} or model). The "
-                f"folder is now {kept}"
+                f"folder is now {renamed}"
             )
         make_folder(own)
         return cls(own, head)
@@ -66,8 +67,8 @@ class Record:
     def stage(self, name: str, number: int | None = None) -> dict[str, Any]:
         """Return the outcome of a stage, in round `number` if it belongs to one. Before the stage
         ends, return {}."""
-        found: dict[str, Any] = self._part(number).get(name, {})
-        return found
+        outcome: dict[str, Any] = self._part(number).get(name, {})
+        return outcome
 
     def done(
         self,
@@ -78,28 +79,40 @@ class Record:
     ) -> None:
         """Record a stage's `outcome`. If it is new or has a new product, drop later stages, later
         rounds and AT_END."""
-        old, product = self.stage(name, number), self.PRODUCTS.get(name)
+        earlier = self.stage(name, number)
+        product = self.PRODUCTS.get(name)
         if number == len(self.rounds):
             self.rounds.append({"round": number})
-        part = self._part(number)
-        if not old or (product and old.get(product) != outcome[product]):
-            for later in self.STAGES[self.STAGES.index(name) + 1 :] if name in self.STAGES else ():
-                part.pop(later, None)
-            if number is not None:
-                del self.rounds[number + 1 :]
-            for ending in self.AT_END:
-                self.head.pop(ending, None)
-        part[name] = dict(outcome)
+        if not earlier or (product and earlier.get(product) != outcome[product]):
+            self._drop_after(name, number)
+        self._part(number)[name] = dict(outcome)
         self.save(complete)
+
+    def _drop_after(self, name: str, number: int | None) -> None:
+        """Remove the stages after `name`, the rounds after `number`, and AT_END."""
+        part = self._part(number)
+        if name in self.STAGES:
+            following = self.STAGES.index(name) + 1
+            for later in self.STAGES[following:]:
+                part.pop(later, None)
+        if number is not None:
+            del self.rounds[number + 1 :]
+        for ending in self.AT_END:
+            self.head.pop(ending, None)
 
     def save(self, complete: bool, **head: Any) -> None:
         """Add `complete`, the time and the fields of `head` to the head, and write the record.
         Raises UserError."""
         self.head |= {"complete": complete, "ended": now(), **head}
-        content = json.dumps(self.head | ({"rounds": self.rounds} if self.rounds else {}), indent=1)
-        write_atomically(self.path, f"{content}\n".encode())
+        content = dict(self.head)
+        if self.rounds:
+            content["rounds"] = self.rounds
+        write_atomically(self.path, f"{json.dumps(content, indent=1)}\n".encode())
 
     def _part(self, number: int | None) -> dict[str, Any]:
+        """Return the stages of round `number`, or the head."""
         if number is None:
             return self.head
-        return self.rounds[number] if number < len(self.rounds) else {}
+        if number < len(self.rounds):
+            return self.rounds[number]
+        return {}

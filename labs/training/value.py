@@ -84,7 +84,7 @@ def _group(kept: Kept, journals: Archive, row: dict[str, Any]) -> Group:
         )
     completions = [member.completion for member in kept.population(journals, step)]
     everyone = [member for step in row["steps"] for member in step["members"]]
-    checks = [call for member in everyone for call in member.get("checks", [])]
+    checks = [call for member in everyone for call in member.get("side_calls", [])]
     tokens = sum(member["completion_tokens"] or 0 for member in everyone)
     check_tokens = sum(call["completion_tokens"] or 0 for call in checks)
     texts = [
@@ -95,7 +95,7 @@ def _group(kept: Kept, journals: Archive, row: dict[str, Any]) -> Group:
         statement=row["statement"],
         texts=texts,
         right=[float(member["correct"]) for member in members],
-        verdicts=[member.get("score") for member in members],
+        verdicts=[member.get("self_score") for member in members],
         tokens=tokens / len(members),
         check_tokens=check_tokens / len(members),
         vote=step["majority_correct"] or 0.0,

@@ -40,15 +40,15 @@ def served(engine: Engine, requests: list[tuple[int, int]]) -> float:
 
 
 def test_a_request_alone_takes_what_the_roofline_says_token_by_token() -> None:
-    steps = sum(sum(gpu().step(1, 300 + n, MIDDLE)) for n in range(5000))
+    steps = sum(gpu().step(1, 300 + n, MIDDLE) for n in range(5000))
     expected = pytest.approx(gpu().prefill(300, MIDDLE) + steps)
     assert served(Engine(gpu(), 16384), [(300, 5000)]) == expected
     assert alone(gpu(), 300, 5000) == expected
 
 
 def test_two_requests_share_every_step_until_the_shorter_ends() -> None:
-    together = sum(sum(gpu().step(2, 100 + n, MIDDLE)) for n in range(40))
-    then = sum(sum(gpu().step(1, 140 + n, MIDDLE)) for n in range(60))
+    together = sum(gpu().step(2, 100 + n, MIDDLE) for n in range(40))
+    then = sum(gpu().step(1, 140 + n, MIDDLE) for n in range(60))
     expected = 2 * gpu().prefill(100, MIDDLE) + together + then
     assert served(Engine(gpu(), 16384), [(100, 40), (100, 100)]) == pytest.approx(expected)
 

@@ -127,9 +127,10 @@ def test_rsa_and_self_verification_run(vllm: Server, tmp_path: Path) -> None:
         FIGURES.append(f"vLLM, {name}: mean accuracy by step {steps}, verification {checked}")
         assert sum(step["failed"] for step in document["metrics"]["steps"]) == 0
     assert p_trues["metrics"]["verification"]["unreadable"] == 0
-    scores = {m["score"] for m in members(p_trues) if "score" in m}
+    scores = {m["self_score"] for m in members(p_trues) if "self_score" in m}
     assert len(scores) > 4, "probabilities, not verdicts"
-    assert {m["score"] for m in members(verdicts) if m.get("score") is not None} <= {0.0, 1.0}
+    readable = [m for m in members(verdicts) if m.get("self_score") is not None]
+    assert {m["self_score"] for m in readable} <= {0.0, 1.0}
 
 
 def test_a_killed_run_ends_its_vllm_and_resumes(launching: dict[str, str], tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ function facts1(run, member, step) {
     member.grade != null && !isProof(member) && ["grade", member.grade],
     member.grades?.length > 1 && ["gradings", member.grades.map((points) => points ?? "missing").join(", ")],
     isProof(member) && member.ungraded && ["counts as", member.worth == null ? "missing, not counted in means" : `${inPoints(member.worth)} points`],
-    member.left_out && ["self-evaluation", `${count(member.left_out)} characters that the grader was not shown`],
+    member.self_evaluation_left_out && ["self-evaluation", `${count(member.self_evaluation_left_out)} characters that the grader was not shown`],
     ["doubt", member.doubt ?? "none"],
     ["ended", member.finish_reason ?? "–"],
     ["tokens", `${count(member.completion_tokens)} (prompt ${count(member.prompt_tokens)}, cached ${count(member.cached_tokens)})`],

@@ -24,7 +24,7 @@ from core.server import grading_server
 from core.types import CHARACTERS, MAX_POINTS, Ask, Completion, Message, Problem, Sampling
 from harness.plan.lengths import VERIFY_MEDIAN_TOKENS
 from harness.plan.work import Requests
-from harness.results.points import undelivered
+from harness.results.proof_points import undelivered
 from harness.session.bar import Bar
 from harness.session.checks import check_context
 from harness.session.round import Round

@@ -16,7 +16,7 @@ from harness.problems.rows import FIX, read_rows
 from harness.report import jsonl, tables
 from harness.results import read
 from harness.results.find import archive
-from harness.results.points import Proved, groups_of, metrics
+from harness.results.proof_points import Proved, groups_of, metrics
 from labs.proofs.grade.asking import Item, Source
 from labs.proofs.graded import lacking, read_row
 from labs.proofs.proofs import Points, fields

@@ -213,7 +213,7 @@ def test_replies_of_tool_calls_alone_are_not_called_empty() -> None:
     assert step["only_calls"] == 2 and "empty" not in step
     assert got["problems"][0]["steps"][0]["members"][0]["doubt"] == SILENCES["only_calls"]
     assert f"2 of 3 replies {SILENT_REPLIES['only_calls']}" in got["warnings"]
-    assert got["metrics"]["checks"]["only_calls"] == 1
+    assert got["metrics"]["side_calls"]["only_calls"] == 1
 
 
 # prompt, written, finish, text; expected finish, context
@@ -272,7 +272,7 @@ def test_checks_that_say_nothing_are_counted() -> None:
         for r in ("stop", "content_filter")
     ]
     got = document(graded([[[checked]]]))
-    assert got["metrics"]["checks"] == {
+    assert got["metrics"]["side_calls"] == {
         "completions": 2,
         "truncated": 0,
         "failed": 0,

@@ -20,7 +20,7 @@ from core.engines.in_process import Launch
 from core.engines.protocol import Server
 from core.types import Completion, Sampling
 from harness.report import compare, data
-from harness.results import warnings
+from harness.results import server_warnings
 from tests.conftest import run
 from tests.fakes.engines import llama, sglang, vllm
 from tests.fakes.http import reset
@@ -290,7 +290,7 @@ def test_reuse_rests_on_a_digest_or_a_name(serve: Any, pages: dict[str, Any], na
     ],
 )
 def test_spellings_of_a_models_name_are_recognised(asked: str, replied: str, is_same: bool) -> None:
-    assert warnings.is_spelling(asked, replied) is is_same
+    assert server_warnings.is_spelling(asked, replied) is is_same
 
 
 def test_results_name_the_models_of_replies_and_the_basis_of_reuse(

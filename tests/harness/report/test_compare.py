@@ -23,7 +23,7 @@ refused = partial(reports.refused, main=main)
 def results(means: list[float], majorities: list[float], **fields: Any) -> dict[str, Any]:
     """Return a document with one problem for each mean, solved that often after two steps of 100
     tokens."""
-    members, problems = [documents.member(60, checks=[documents.cost(40)])], []
+    members, problems = [documents.member(60, side_calls=[documents.cost(40)])], []
     for i, (mean, majority) in enumerate(zip(means, majorities, strict=True)):
         steps = [documents.step(0, members, 0.0, 0.0), documents.step(1, members, mean, majority)]
         problems.append(documents.problem(f"p{i}", steps, answer=str(i), finished=False))

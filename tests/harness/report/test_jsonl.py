@@ -153,7 +153,7 @@ def test_results_that_break_off_leave_no_file(
 )
 def test_the_chosen_member_is_the_best_one_of_the_vote(drawn: list[tuple[bool, Any, Any]]) -> None:
     fields = [
-        {"group": group, "score": score} | ({"error": "oops"} if failed else {})
+        {"group": group, "self_score": score} | ({"error": "oops"} if failed else {})
         for failed, group, score in drawn
     ]
     members = [convert(documents.member(verdicts=[], **each), MemberResult) for each in fields]

@@ -15,7 +15,7 @@ from core.types import Completion, Problem
 from harness.report import live, page, plot
 from harness.report.data import Results
 from harness.results import write as files
-from harness.results.points import proved
+from harness.results.proof_points import proved
 from harness.run import solve_sync
 from harness.scaffolds.best_of import BEST_OF
 from tests.helpers import documents, reports
@@ -495,7 +495,7 @@ def graded(tmp_path: Path) -> Path:
             "reasons": ["?"],
         },
     ]
-    grades[1]["grading"] = [documents.cost(key=key) for key in gradings]
+    grades[1]["grading_calls"] = [documents.cost(key=key) for key in gradings]
     first = [documents.member(key=key, answer=None, correct=None) for key in keys]
     last = [
         documents.member(

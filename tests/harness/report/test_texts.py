@@ -37,8 +37,8 @@ def member(
     completion: Completion, *parents: int, checks: tuple[Completion, ...] = (), again: bool = False
 ) -> object:
     calls = [documents.cost(key=check.key) for check in checks]
-    more = {"again": True} if again else {}
-    return documents.member(parents=parents, key=completion.key, checks=calls, **more)
+    more = {"carried_over": True} if again else {}
+    return documents.member(parents=parents, key=completion.key, side_calls=calls, **more)
 
 
 def problem(*steps: list[object]) -> ProblemResult:

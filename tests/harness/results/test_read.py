@@ -25,21 +25,17 @@ def test_the_examples_of_the_documentation_are_true(tmp_path: Path) -> None:
 
 
 def test_a_file_is_read_into_types_in_the_words_of_the_project(tmp_path: Path) -> None:
-    unforced, calls = (
-        {"answer": None, "correct": False, "doubt": "truncated"},
-        [documents.cost(None, error="x")],
-    )
     fields = {
-        "checks": calls,
-        "score": 0.5,
+        "undecided": True,
+        "doubt": "truncated",
+        "side_calls": [documents.cost(None, error="x")],
+        "self_score": 0.5,
         "verdicts": [0.5, None],
-        "again": True,
-        "unforced": unforced,
+        "carried_over": True,
+        "unforced": {"answer": None, "correct": False, "doubt": "truncated"},
     }
-    one = documents.member(7, [2, 0], undecided=True, doubt="truncated", **fields)
-    document = documents.document(
-        [documents.problem("p", [documents.step(0, [one])])], [documents.metrics_of_step(4)]
-    )
+    step = documents.step(0, [documents.member(7, [2, 0], **fields)])
+    document = documents.document([documents.problem("p", [step])], [documents.metrics_of_step(4)])
     head, problems = read.read(saved(tmp_path / "a.json", document))
     assert (head.experiment, head.complete, head.metrics.steps[0].step) == ("x", True, 4)
     assert head.document["metrics"]["steps"][0]["mean_accuracy"] == documents.RATE
@@ -51,24 +47,26 @@ def test_a_file_is_read_into_types_in_the_words_of_the_project(tmp_path: Path) -
         "cached_tokens": 5,
     }
     call = CallCost(**cost, completion_tokens=None, seconds=1.0, error="x")
-    assert (
-        member.calls == [member, call]
-        and not call.is_counted
-        and member.doubts == ["truncated", "undecided"]
-    )
+    assert member.calls == [member, call]
+    assert not call.is_counted
+    assert member.doubts == ["truncated", "undecided"]
     assert (member.completion_tokens, member.parents, member.carried_over) == (7, [2, 0], True)
     assert (member.self_score, member.unforced) == (0.5, Reading(answer=None, correct=False))
 
 
 WRONG: dict[str, list[Any]] = {
-    "key": ["x" * 32, None], "answer": [7], "completion_tokens": [-1, 1e400, True], "seconds": [(
-        "1"
-    )],
-    "parents": [[-1], None], "group": ["0"], "verdicts": [[2]], "checks": [[{}]], "notes": [[None]], (
-        "unforced"
-    ): [{}],
+    "key": ["x" * 32, None],
+    "answer": [7],
+    "completion_tokens": [-1, 1e400, True],
+    "seconds": ["1"],
+    "parents": [[-1], None],
+    "group": ["0"],
+    "verdicts": [[2]],
+    "side_calls": [[{}]],
+    "notes": [[None]],
+    "unforced": [{}],
     "error": [["x"]],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
@@ -77,7 +75,7 @@ WRONG: dict[str, list[Any]] = {
 def test_a_wrong_value_of_a_member_is_refused_in_a_line_and_earlier_problems_are_read(
     tmp_path: Path, field: str, value: Any
 ) -> None:
-    good, bad = documents.member(), documents.member(group=0, score=1) | {field: value}
+    good, bad = documents.member(), documents.member(group=0, self_score=1) | {field: value}
     problems = [
         documents.problem(str(i), [documents.step(0, [one])]) for i, one in enumerate((good, bad))
     ]

@@ -52,7 +52,7 @@ def test_a_scaffold_and_a_grader_are_a_function_each(
         m for problem in found["problems"] for step in problem["steps"] for m in step["members"]
     ]
     assert all(
-        m["grade"] == 0.5 and m["reason"] and len(m["grading"]) == 1 and not m["correct"]
+        m["grade"] == 0.5 and m["reason"] and len(m["grading_calls"]) == 1 and not m["correct"]
         for m in members
     )
     assert len(server.asked) == 2 * 3 and len(grader.asked) == 2 * (3 + 1), (

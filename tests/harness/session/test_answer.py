@@ -7,7 +7,7 @@ import pytest
 
 from core.engines.cards import Card
 from core.rsa import BASELINE, RSA, SampleConstants
-from harness.results.unstated import Unstated
+from harness.results.missing_answers import Unstated
 from harness.run import solve_sync
 from harness.session import regrade
 from tests.fakes import server as fakes

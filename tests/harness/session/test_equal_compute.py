@@ -22,8 +22,8 @@ from core.engines.shape import Shape
 from core.rsa import RSA, rsa
 from core.types import Ask, Completion, Member, Message, Population, Problem
 from harness.report.budgets import Bought, bought, in_unit, pair, rows, table
+from harness.results.cost_meter import TOKENS, Meter
 from harness.results.model import StepResult
-from harness.results.spending import TOKENS, Meter
 from harness.scaffolds.best_of import BEST_OF
 from harness.session.equal_compute import Budgeted, Comparison, Constants, Entry, compare, entry
 from tests.fakes.model import PROBLEM, Model, constants_with, graded_step
@@ -45,7 +45,7 @@ def buys(steps: Sequence[dict[str, Any]], budget: float, meter: Meter = TOKENS) 
     """What a budget buys of steps as they stand in a results file. Keys of scripted models are none
     of a journal's."""
     for cost in (
-        cost for each in steps for m in each["members"] for cost in (m, *m.get("checks", []))
+        cost for each in steps for m in each["members"] for cost in (m, *m.get("side_calls", []))
     ):
         cost["key"] = documents.KEY
     return bought([convert(each, StepResult) for each in steps], budget, meter)
@@ -53,8 +53,12 @@ def buys(steps: Sequence[dict[str, Any]], budget: float, meter: Meter = TOKENS) 
 
 STEPS = [
     step(0.5, member(100, seconds=2.0), member(100, seconds=3.0)),
-    step(0.0, member(50, [0], checks=[member(30, seconds=4.0)]), member(0, [1], 0.0, again=True)),
-    step(1.0, member(0, [0], 0.0, again=True, checks=[member(20, seconds=0.5)])),
+    step(
+        0.0,
+        member(50, [0], side_calls=[member(30, seconds=4.0)]),
+        member(0, [1], 0.0, carried_over=True),
+    ),
+    step(1.0, member(0, [0], 0.0, carried_over=True, side_calls=[member(20, seconds=0.5)])),
 ]
 
 
@@ -122,8 +126,8 @@ def test_a_unit_without_known_costs_is_refused_and_unknown_costs_are_no_zeros() 
 
 
 def test_a_free_step_answers_only_with_the_one_it_selects() -> None:
-    best = step(1.0, member(0, [1], again=True))
-    shown = step(0.5, member(0, again=True), member(0, again=True))
+    best = step(1.0, member(0, [1], carried_over=True))
+    shown = step(0.5, member(0, carried_over=True), member(0, carried_over=True))
     refined = step(0.0, member(50, [0]), member(50, [1]))
     steps = [step(0.0, member(10), member(10)), best, shown, refined]
     assert [buys(steps, budget).score for budget in (20, 119, 120)] == [1.0, 1.0, 0.0]
@@ -133,7 +137,10 @@ def test_a_free_step_answers_only_with_the_one_it_selects() -> None:
 
 
 def test_independent_samples_make_no_path() -> None:
-    grown = [step(1, member(1)), step(1, member(0, [0], 0.0, again=True), member(1, seconds=2.0))]
+    grown = [
+        step(1, member(1)),
+        step(1, member(0, [0], 0.0, carried_over=True), member(1, seconds=2.0)),
+    ]
     assert buys(grown, 10).figures["path"] == 2.0
 
 

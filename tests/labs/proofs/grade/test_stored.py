@@ -225,7 +225,7 @@ def test_of_answers_the_grader_is_asked_for_those_in_doubt(
         and found["correct"] is True
         and found["doubt"] == "no answer"
     )
-    assert found["reasons"] == ["It says the same.\nPoints: 7"] and len(found["grading"]) == 1
+    assert found["reasons"] == ["It says the same.\nPoints: 7"] and len(found["grading_calls"]) == 1
 
 
 def test_tokens_are_shared_out_by_characters_and_unknown_if_thinking_is_not_shown() -> None:

@@ -26,20 +26,24 @@ class Meter:
     prices: Prices | None = None
 
     def __post_init__(self) -> None:
-        if self.unit not in self.units:
-            needs = (
-                "prices in its model card"
-                if self.unit == "dollars"
-                else "a model in a folder (MODEL=FOLDER)"
-            )
-            raise UserError(
-                f"BUDGET_IN={self.unit} needs {needs}. Or set BUDGET_IN=tokens or BUDGET_IN=read"
-            )
+        if self.unit in self.units:
+            return
+        if self.unit == "dollars":
+            needed = "prices in its model card"
+        else:
+            needed = "a model in a folder (MODEL=FOLDER)"
+        raise UserError(
+            f"BUDGET_IN={self.unit} needs {needed}. Or set BUDGET_IN=tokens or BUDGET_IN=read"
+        )
 
     @property
     def units(self) -> list[str]:
         """The units in which the meter can count costs."""
-        lacking = {"flops" if self.shape is None else "", "dollars" if self.prices is None else ""}
+        lacking = []
+        if self.shape is None:
+            lacking.append("flops")
+        if self.prices is None:
+            lacking.append("dollars")
         return [unit for unit in UNITS if unit not in lacking]
 
     def cost(self, counted: Counted, unit: str = "") -> float | None:
@@ -53,7 +57,9 @@ class Meter:
             return None
         if unit == "dollars" and self.prices:
             return self.prices.dollars(counted)
-        cached = min(cached or 0, prompt) if unit != "read_cold" else 0
+        if unit == "read_cold":
+            return completion + prompt
+        cached = min(cached or 0, prompt)
         if unit == "flops" and self.shape:
             return self.shape.flops(prompt, cached, completion)
         return completion + prompt - cached
@@ -63,9 +69,13 @@ class Meter:
         unit = unit or self.unit
         if math.isnan(value):
             return "-"
-        if unit == "flops":
-            return f"{value / 1e12:,.4g}T" if value >= 1e12 else f"{value / 1e9:,.3g}G"
-        return f"${value:.3g}" if unit == "dollars" else f"{value:,.0f}"
+        if unit == "dollars":
+            return f"${value:.3g}"
+        if unit != "flops":
+            return f"{value:,.0f}"
+        if value >= 1e12:
+            return f"{value / 1e12:,.4g}T"
+        return f"{value / 1e9:,.3g}G"
 
 
 TOKENS = Meter()

@@ -11,7 +11,7 @@ from core.base.errors import UserError
 from harness.results import read
 from harness.results.merge import merge
 from harness.results.metrics import of_rows
-from harness.results.points import Proved, groups_of, is_good, metrics, values
+from harness.results.proof_points import Proved, groups_of, is_good, metrics, values
 from tests.helpers import documents
 from tests.helpers.documents import VALIDATOR
 from tests.helpers.graded import document
@@ -57,9 +57,7 @@ def worths(*runs: Points, by: str = "mean") -> dict[str, Any]:
     return found
 
 
-def test_points_and_shares_are_means_over_problems_and_not_delivered_is_0_and_missing_is_nothing() -> (
-    None
-):
+def test_means_over_problems_count_undelivered_proofs_as_0_and_skip_missing_grades() -> None:
     found = worths([[7, 6], ["cut off", 5], ["grading unreadable"], ["empty"]])
     assert (
         found["points"]["value"] == pytest.approx((13 / 14 + 5 / 14 + 0) / 3)

@@ -17,8 +17,9 @@ QUOTED = 200  # characters of a reply to quote, from its end
 
 def is_unstated(member: Mapping[str, Any]) -> bool:
     """Return whether the member has a reply that lacks an answer in the form that the run reads."""
-    has_reply = not SILENCES.keys() & member.keys()
-    return has_reply and (is_unread(member) or member["doubt"] == "unboxed")
+    if SILENCES.keys() & member.keys():
+        return False  # there is no reply
+    return is_unread(member) or member["doubt"] == "unboxed"
 
 
 class Unstated:
@@ -26,7 +27,9 @@ class Unstated:
     `quote` is the end of such a reply, or ""."""
 
     def __init__(self, quote: str = "") -> None:
-        self.replies = self.unstated = self.truncated = 0
+        self.replies = 0
+        self.unstated = 0
+        self.truncated = 0
         self.quote = quote
 
     def add(self, record: Mapping[str, Any], population: Sequence[Member] = ()) -> bool:
@@ -35,31 +38,41 @@ class Unstated:
         needs a warning."""
         if "partial" in record:
             return False
+        members = record["members"]
         if not self.quote:
-            both = zip(population, record["members"], strict=False)
-            text = next((one.completion.text for one, m in both if is_unstated(m)), "")
-            self.quote = one_line(text[-QUOTED:], QUOTED)
-        new = [member for member in record["members"] if "again" not in member]
-        before, self.replies = self.replies, self.replies + len(new)
-        self.unstated += sum(map(is_unstated, new))
-        self.truncated += sum(member["finish_reason"] == "length" for member in new)
+            self.quote = _quote(population, members)
+        before = self.replies
+        for member in members:
+            if "carried_over" not in member:
+                self.replies += 1
+                self.unstated += int(is_unstated(member))
+                self.truncated += int(member["finish_reason"] == "length")
         return before < FIRST <= self.replies and bool(self.metrics())
 
     def metrics(self) -> dict[str, Any]:
         """Return the field of the metrics, or {} if the run needs no warning."""
-        is_cut = self.truncated > CUT * self.replies
-        if self.replies < FIRST or self.unstated < SHARE * self.replies or is_cut:
+        are_few = self.replies < FIRST or self.unstated < SHARE * self.replies
+        if are_few or self.truncated > CUT * self.replies:
             return {}
-        return {
-            "unstated": {"replies": self.replies, "unstated": self.unstated, "quote": self.quote}
-        }
+        counts = {"replies": self.replies, "unstated": self.unstated, "quote": self.quote}
+        return {"unstated": counts}
+
+
+def _quote(population: Sequence[Member], members: Sequence[Mapping[str, Any]]) -> str:
+    """Return the end of the first reply without such an answer, or "" if there is none."""
+    for candidate, member in zip(population, members, strict=False):
+        if is_unstated(member):
+            return one_line(candidate.completion.text[-QUOTED:], QUOTED)
+    return ""
 
 
 def warning(figures: Mapping[str, Any], is_boxed: bool) -> str:
     """Return the warning for the field `unstated` of the metrics."""
-    where, more = (" in a box", "ANSWER=text, ") if is_boxed else ("", "")
-    shown = (
-        f'. The end of one: "{one_line(str(figures["quote"]), QUOTED)}"' if figures["quote"] else ""
-    )
     counts = f"{figures['unstated']:,} of {figures['replies']:,} replies"
-    return f"{counts} state no answer{where}. Try {more}SHOTS=4 or ELICIT=1{shown}"
+    if is_boxed:
+        text = f"{counts} state no answer in a box. Try ANSWER=text, SHOTS=4 or ELICIT=1"
+    else:
+        text = f"{counts} state no answer. Try SHOTS=4 or ELICIT=1"
+    if figures["quote"]:
+        text += f'. The end of one: "{one_line(str(figures["quote"]), QUOTED)}"'
+    return text

@@ -1,4 +1,5 @@
-"""Load the labs that labs/registry.toml names. Core imports labs only through this registry."""
+"""Load the labs that labs/registry.toml names. The harness imports labs only through this
+registry."""
 
 import tomllib
 from argparse import Namespace
@@ -10,6 +11,9 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from core.base.files import ROOT
+
+# From the arguments of plan.sh: the name, the plan and the constants of a lab's command.
+Planner = Callable[[Sequence[str]], tuple[str, Any, list[str]]]
 
 
 @dataclass(frozen=True)
@@ -52,35 +56,42 @@ class Report(Protocol):
 
 
 @cache
-def registry() -> dict[str, dict[str, Any]]:
+def entries() -> dict[str, dict[str, Any]]:
     """Return the registry's entries by the lab's name, or {} if there is no registry."""
     path = ROOT / "labs" / "registry.toml"
-    return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if not path.exists():
+        return {}
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
-def answers(args: Namespace, folder: Path) -> bool:
+def dispatch(args: Namespace, folder: Path) -> bool:
     """Let a lab run the command if it concerns only this lab. Return whether a lab ran it. Raises
     UserError."""
-    modules = (import_module(entry["report"]) for entry in registry().values() if "report" in entry)
-    return any(module.answers(args, folder) for module in modules)
+    for entry in entries().values():
+        if "report" not in entry:
+            continue
+        module = import_module(entry["report"])
+        if module.answers(args, folder):
+            return True
+    return False
 
 
 def report_of(folder: Path) -> Report | None:
     """Return the module `folders` of the lab that wrote `folder`, or None if no lab did."""
-    modules = (
-        cast(Report, import_module(of["folders"])) for of in registry().values() if "folders" in of
-    )
-    return next((lab for lab in modules if lab.is_folder(folder)), None)
+    for entry in entries().values():
+        if "folders" not in entry:
+            continue
+        lab = cast(Report, import_module(entry["folders"]))
+        if lab.is_folder(folder):
+            return lab
+    return None
 
 
-def plan_of(command: str) -> Callable[[Sequence[str]], tuple[str, Any, list[str]]] | None:
-    """Load the function that plans a lab's `command`, or None. It maps arguments to name, plan and
-    constants."""
-    for entry in registry().values():
-        if found := entry.get("plans", {}).get(command):
-            module, _, function = found.partition(":")
-            return cast(
-                Callable[[Sequence[str]], tuple[str, Any, list[str]]],
-                getattr(import_module(module), function),
-            )
+def plan_of(command: str) -> Planner | None:
+    """Load the function that plans a lab's `command`, or None."""
+    for entry in entries().values():
+        plans = entry.get("plans", {})
+        if command in plans:
+            module, _, function = plans[command].partition(":")
+            return cast(Planner, getattr(import_module(module), function))
     return None
