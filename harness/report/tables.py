@@ -223,7 +223,7 @@ def steps_table(document: dict[str, Any]) -> Table:
             when and has("runs"),
         )
 
-    def add_count(name: str, meaning: str, when: bool = True, **more: Any) -> None:
+    def add_count(name: str, meaning: str, when: bool = True, head: str = "", **more: Any) -> None:
         """Add a count of completions. The page shows it as a share of the step's completions."""
         counts = [(step.get(name, 0), step["completions"]) for step in steps]
         shares: list[Cell] = [
@@ -231,7 +231,7 @@ def steps_table(document: dict[str, Any]) -> Table:
             for n, whole in counts
         ]
         add(
-            name,
+            head or name,
             meaning,
             lambda step: str(step.get(name, 0)),
             when,
@@ -254,7 +254,7 @@ def steps_table(document: dict[str, Any]) -> Table:
 
     most = document["problem_set"]["n"] * runs_of(document)
     add("step", "its number, and the scaffold's name for it", named, has("stage"))
-    add("t", "the step", named, not has("stage"))
+    add("step", "its number", named, not has("stage"))
     head, meaning = (
         ("graded", "problems with graded proofs")
         if are_proofs
@@ -304,9 +304,9 @@ def steps_table(document: dict[str, Any]) -> Table:
         is_priced(document),
         rank=1,
     )
-    meaning = "seconds summed over requests"
+    meaning = "summed over requests"
     add(
-        "request s",
+        "seconds",
         meaning,
         lambda step: f"{step['generation_seconds']:,.0f}",
         rank=2,
@@ -315,7 +315,7 @@ def steps_table(document: dict[str, Any]) -> Table:
     add_count("truncated", "completions that hit the token cap")
     add_count("forced", "truncated completions that were forced to answer", is_on_page=True)
     add_count("elicited", "answers of replies that ended without one (ELICIT=1)", has("elicited"))
-    add_count("unread", "replies without a readable answer", answers)
+    add_count("unread", "replies without a readable answer", answers, head="no answer")
     add_count("doubtful", "answers whose reading or verdict is in doubt")
     add_count("failed", "completions without a reply")
     add_count("undecided", "answers without a verdict in time, counted as wrong", has("undecided"))
@@ -354,7 +354,7 @@ def waits_table(document: dict[str, Any]) -> str:
         )
 
     declared: list[tuple[str, str, Callable[..., str]]] = [
-        ("t", "", lambda step, _: str(step["step"])),
+        ("step", "", lambda step, _: str(step["step"])),
         (
             "waits",
             "answers after this many waits, or a member's last answer",

@@ -47,7 +47,7 @@ REUSE = re.compile(
     " from the journal were matched only by |came from the journal$|completions reused$"
 )
 # Columns of printed tables with times, or figures that a server's cache decides.
-TIMED = {"request s", "path s", "read", "read_cold", "flops", "cached"}
+TIMED = {"seconds", "path s", "read", "read_cold", "flops", "cached"}
 # Models before any training. The output of others differs between processors in the last digits.
 UNTRAINED = re.compile(
     r"qed-rsa-embedded@b0673c7f8f72|qed-rsa-lean-policy-trained@58ef999a9717|scripted|strict"

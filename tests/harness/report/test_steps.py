@@ -28,8 +28,8 @@ PROOFS: dict[str, Any] = {
     "runs": None,
 }
 ANSWERS = ["mean accuracy", "majority accuracy", "pass@k"]
-COSTS = ["tokens", "tokens so far", "request s", "truncated", "forced"]
-COUNTS = ["unread", "doubtful", "failed"]
+COSTS = ["tokens", "tokens so far", "seconds", "truncated", "forced"]
+COUNTS = ["no answer", "doubtful", "failed"]
 
 
 def document(*steps: dict[str, Any], **parts: Any) -> Any:
@@ -49,34 +49,34 @@ def cells(head: str, *steps: dict[str, Any], **parts: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("step", "parts", "expected"),
     [
-        ({"problems": 1}, {}, ["t", *ANSWERS, *COSTS, *COUNTS]),
+        ({"problems": 1}, {}, ["step", *ANSWERS, *COSTS, *COUNTS]),
         ({"problems": 1, "stage": "draft"}, {}, ["step", *ANSWERS, *COSTS, *COUNTS]),
-        ({"problems": 1, "elicited": 2}, {}, ["t", *ANSWERS, *COSTS, "elicited", *COUNTS]),
-        ({"problems": 1, "undecided": 1}, {}, ["t", *ANSWERS, *COSTS, *COUNTS, "undecided"]),
+        ({"problems": 1, "elicited": 2}, {}, ["step", *ANSWERS, *COSTS, "elicited", *COUNTS]),
+        ({"problems": 1, "undecided": 1}, {}, ["step", *ANSWERS, *COSTS, *COUNTS, "undecided"]),
         (
             {"problems": 1, "runs": RUNS},
             {"runs": {"by": "mean", "seeds": [0]}},
-            ["t", *ANSWERS[:2], "mean, runs", "majority, runs", "pass@k", *COSTS, *COUNTS],
+            ["step", *ANSWERS[:2], "mean, runs", "majority, runs", "pass@k", *COSTS, *COUNTS],
         ),
         (
             {"problems": 1, "cost": 0.5},
             {"prices": PRICES},
-            ["t", *ANSWERS, *COSTS[:2], "cost", *COSTS[2:], *COUNTS],
+            ["step", *ANSWERS, *COSTS[:2], "cost", *COSTS[2:], *COUNTS],
         ),
         (
             {"problems": 1},
             {"metrics": {"proofs": PROOFS}},
-            ["t", "mean points, % of 7", *COSTS, *COUNTS[1:]],
+            ["step", "mean points, % of 7", *COSTS, *COUNTS[1:]],
         ),
         (
             {"problems": 1, "runs": RUNS},
             {"metrics": {"proofs": PROOFS}, "runs": {"by": "mean", "seeds": [0]}},
-            ["t", "mean points, % of 7", "points, runs", *COSTS, *COUNTS[1:]],
+            ["step", "mean points, % of 7", "points, runs", *COSTS, *COUNTS[1:]],
         ),
         (
             {"problems": 1} | UNGRADED,
             {"metrics": {"proofs": PROOFS}},
-            ["t", "grades", *COSTS, *COUNTS[1:]],
+            ["step", "grades", *COSTS, *COUNTS[1:]],
         ),
     ],
 )
@@ -95,7 +95,7 @@ def test_cells_are_figures_with_their_intervals_and_units() -> None:
     assert cells("tokens", first, second) == ["≥ 10", "1,234 + 5"]
     assert cells("tokens so far", first, second) == ["10", "1,249"]
     assert cells("tokens so far", {"completion_tokens": None}, second) == ["unknown", "unknown"]
-    assert cells("request s", first, second) == ["1", "1,234"]
+    assert cells("seconds", first, second) == ["1", "1,234"]
     assert cells("failed", {"failed": 3}) == ["3"]
     costs = cells("cost", {"cost": 0.5, "uncounted": 1}, {"cost": 2.0}, prices=PRICES)
     assert costs == ["≥ $0.5000", "$2.00"]
@@ -117,7 +117,7 @@ def test_a_run_of_one_step_has_pass_at_k_below_its_table() -> None:
     one = text(document({"problems": 1}))
     assert "pass@1  50.0 [25.0, 75.0]\n" in one
     assert "pass@1  " not in text(document({"problems": 1}, {"problems": 1}))
-    assert "\nrequest s          seconds summed over requests\n" in one
+    assert "\nseconds            summed over requests\n" in one
     assert one.endswith("\naccuracies in %, with 95% intervals over problems")
 
 
