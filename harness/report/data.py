@@ -9,7 +9,7 @@ from core.base.errors import UserError, one_line
 from core.base.files import results_dir
 from core.client.journal import Archive, Record
 from core.types import Completion, Message
-from harness.report import tables
+from harness.report import run_table
 from harness.results import read
 from harness.results.find import archive, path_of
 from harness.results.model import Head, MemberResult, ProblemResult
@@ -62,7 +62,7 @@ class Results:
         return f"<Results of {self.head.experiment}: {counted}, {len(self.rows)} members>"
 
     def __str__(self) -> str:
-        return tables.text(self.head.document)
+        return run_table.text(self.head.document)
 
     @cached_property
     def document(self) -> dict[str, Any]:

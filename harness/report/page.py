@@ -23,7 +23,7 @@ from core.base.errors import UserError
 from core.base.files import read_text, write_atomically
 from core.base.terminal import cut
 from core.types import GOOD, MAX_POINTS
-from harness.report import compare, tables, texts
+from harness.report import compare, run_table, tables, texts
 from harness.report.data import Results
 from harness.report.table import BETWEEN
 from harness.results import write as results
@@ -63,7 +63,7 @@ def data(
                 "name": name,
                 "title": tables.title(run.document),
                 "head": run.head.document,
-                "steps": replace(tables.steps_table(run.document), title="Steps").page(),
+                "steps": replace(run_table.steps_table(run.document), title="Steps").page(),
                 "points": _points(run),
                 "problems": [_problem(problem) for problem in run.problems],
                 "missing": run.missing,

@@ -21,7 +21,7 @@ from core.eval import by_answer
 from core.generate import Generator, sampling_sent
 from core.types import Completion, Grader, Message, Sampling, Scaffold
 from harness import framing
-from harness.report import plot, tables
+from harness.report import plot, run_table, tables
 from harness.results import model, provenance, records, unstated, warnings, write
 from harness.results.metrics import RunMetrics
 from harness.session.bar import Bar
@@ -248,7 +248,7 @@ def show(document: dict[str, Any], path: Path) -> None:
     the results file."""
     figures = document["metrics"]
     is_graded = not warnings.is_ungraded(document)
-    print(f"\n{tables.text(document)}\n")
+    print(f"\n{run_table.text(document)}\n")
     for warning in document["warnings"]:
         print(terminal.wrapped(f"note: {warning}", "  "))
     if reused := sum(figures["reused"].values()):

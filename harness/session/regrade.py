@@ -16,7 +16,7 @@ from core.client.journal import Archive
 from core.constants import BOXED, WAYS, Rule
 from core.eval import by_answer, grade_answers
 from core.types import Completion, Member, Population, Problem, Stage
-from harness.report import tables
+from harness.report import run_table, tables
 from harness.results import read, records, warnings, write
 from harness.results.find import archive, path_of
 from harness.results.metrics import of_rows
@@ -187,7 +187,7 @@ def main(argv: Sequence[str]) -> None:
             else ""
         )
         path, before, after, changes = regrade(path_of(argv[0], results_dir()), way)
-        old, new = (tables.steps_table(document).body() for document in (before, after))
+        old, new = (run_table.steps_table(document).body() for document in (before, after))
         print(f"{tables.title(before)}\n\nold grades\n{old}\n\nnew grades\n{new}\n")
         for where, one, other in changes[:SHOWN]:
             print(f"{where}: {one} -> {other}")

@@ -17,7 +17,7 @@ from core.base.errors import UserError
 from core.base.files import open_log, results_dir, write_atomically
 from core.grading import judge as math_verify
 from core.types import Completion, Member, Problem, Stage
-from harness.report import tables
+from harness.report import run_table
 from harness.results import model, read, warnings
 from tests.fakes.model import graded_step
 from tests.helpers import documents
@@ -138,9 +138,9 @@ def test_elicited_answers_are_counted_apart_from_forced_ones() -> None:
     assert (step["elicited"], step["forced"], step["truncated"], step["unread"]) == (1, 0, 0, 0)
     assert (record["answer"], record["correct"], record["doubt"]) == ("42", True, None)
     assert record["unforced"] == {"answer": None, "correct": False, "doubt": "no answer"}
-    assert "elicited" in tables.text(run)
+    assert "elicited" in run_table.text(run)
     plain = document(graded([[[member("\\boxed{42}")]]]))
-    assert "elicited" not in tables.text(plain) and "elicited" not in plain["metrics"]["steps"][0]
+    assert "elicited" not in run_table.text(plain) and "elicited" not in plain["metrics"]["steps"][0]
 
 
 def test_answers_that_could_not_be_forced_are_counted_with_the_reason() -> None:

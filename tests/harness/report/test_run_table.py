@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness.report.tables import steps_table, text
+from harness.report.run_table import steps_table, text
 from tests.helpers import documents
 
 RATE = documents.RATE
