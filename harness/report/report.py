@@ -15,8 +15,7 @@ from core.base.files import results_dir
 from core.base.terminal import say, wrapped
 from harness.report import compare, jsonl, page, plot, run_table, tables
 from harness.report.data import Results
-from harness.report.tables import interval
-from harness.results import doubling, labs
+from harness.results import labs
 from harness.results.find import comparison, comparisons, found
 from harness.results.warnings import is_ungraded
 
@@ -35,9 +34,6 @@ def show(runs: Sequence[Results], anyway: bool = False) -> None:
         has_answers = not run.head.metrics.proofs and not is_ungraded(run.document)
         if len(run.head.metrics.steps) > 1 and has_answers:
             print(f"\n{wrapped(_changes(run))}")
-            estimate = doubling.of_run(run.problems)
-            if estimate:
-                print(wrapped(_extrapolation(estimate)))
         for warning in run.head.warnings:
             print(wrapped(f"note: {one_line(warning)}", "  "))
         print()
@@ -66,13 +62,6 @@ def _changes(run: Results) -> str:
     return (
         f"majority right at t=0 and wrong at the end: {lost} problems, the reverse: {won}{counted}"
     )
-
-
-def _extrapolation(estimate: doubling.Doubling) -> str:
-    now = interval(estimate.now.to_json())
-    then = interval(estimate.then.to_json())
-    tokens = f"{estimate.tokens:,.0f} a problem so far"
-    return f"with twice the tokens ({tokens}), the vote may be {then}, extrapolated from {now}"
 
 
 def figures(runs: Sequence[Results], folder: Path) -> list[Path]:
