@@ -85,12 +85,12 @@ def result(run: Results) -> Result:
     merge = worth.MERGES[run.head.runs.by if run.head.runs else "mean"]
     final: dict[ProblemKey, tuple[float, ...]] = {}
     tokens: dict[ProblemKey, float | None] = {}
-    for key, of_runs in graded.items():
-        if all(one.has_reached(last_step) for one in of_runs):
-            by_metric = zip(*(one.values for one in of_runs), strict=True)
+    for key, in_runs in graded.items():
+        if all(item.has_reached(last_step) for item in in_runs):
+            by_metric = zip(*(item.values for item in in_runs), strict=True)
             final[key] = tuple(float(merge(values)) for values in by_metric)
-            count = total(one.tokens for one in of_runs)
-            tokens[key] = None if count is None else count / len(of_runs)
+            count = total(item.tokens for item in in_runs)
+            tokens[key] = None if count is None else count / len(in_runs)
     return Result(run.name, run.head, last_step, final, tokens)
 
 
