@@ -11,7 +11,8 @@ function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes || {})) {
     if (value == null || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (name === "style") for (const [key, set] of Object.entries(value)) element.style.setProperty(key, set);
+    else if (name === "style")
+      for (const [key, set] of Object.entries(value)) element.style.setProperty(key, set);
     else element.setAttribute(name, value === true ? "" : value);
   }
   element.append(...children.flat(Infinity).filter((child) => child != null && child !== false));
@@ -29,43 +30,81 @@ const decimal = (x) => (x % 1 === 0.25 ? x - 0.05 : x).toFixed(1);
 const percent = (share) => (share == null ? "–" : decimal(100 * share));
 const overRuns = (over) => `${percent(over.mean)} ± ${percent(over.std)}`; // mean and standard deviation
 const signed = (share) => (share >= 0 ? "+" : "−") + decimal(100 * Math.abs(share));
-const dollars = (n) => (n == null ? "unknown" : "$" + (n === 0 || n >= 1 ? n.toFixed(2) : n >= 0.01 ? n.toFixed(4) : n.toPrecision(3)));
+const dollars = (n) =>
+  n == null
+    ? "unknown"
+    : "$" + (n === 0 || n >= 1 ? n.toFixed(2) : n >= 0.01 ? n.toFixed(4) : n.toPrecision(3));
 const count = (n) => (n == null ? "unknown" : Math.round(n).toLocaleString("en-US"));
 const plus = (a, b) => (a == null || b == null ? null : a + b); // the sum is unknown (null) if a part is
 const seconds = (x) => (x >= 100 ? count(x) : x.toFixed(1)) + " s";
-const cut = (text, most) => ([...text].length > most ? [...text].slice(0, most - 1).join("") + "…" : text);
-const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+const cut = (text, most) =>
+  [...text].length > most ? [...text].slice(0, most - 1).join("") + "…" : text;
+const color = (name) =>
+  getComputedStyle(document.documentElement)
+    .getPropertyValue("--" + name)
+    .trim();
 /** The name of a step: its number, and its stage if it has one. */
 const stepName = (step) => `t=${step.step}` + (step.stage ? ` ${step.stage}` : "");
 /** Ungraded proofs have no accuracies. */
 const NOT_GRADED = "not graded";
-const isGraded = (run) => !run.head.metrics.steps.length || run.head.metrics.steps.some((step) => step.mean_accuracy.n > 0);
+const isGraded = (run) =>
+  !run.head.metrics.steps.length || run.head.metrics.steps.some((step) => step.mean_accuracy.n > 0);
 /** Graded proofs have points in place of accuracies and votes. */
 const ofProofs = (run) => run.head.metrics.proofs != null;
 const MEAN_POINTS = () => `mean points, % of ${data.most}`;
-const SHARES = () => ({ points: MEAN_POINTS(), good: `${data.good} points or more`, full: `${data.most} points` });
+const SHARES = () => ({
+  points: MEAN_POINTS(),
+  good: `${data.good} points or more`,
+  full: `${data.most} points`,
+});
 /** True for a proof after grading, also if its grade is missing. `worth` is its points / 7, and is missing without points. */
 const isProof = (member) => member.worth != null || member.ungraded != null;
 /** Whether a member is right: true, false, or null if it is not graded. */
-const isRightOne = (member) => (!isProof(member) ? member.correct ?? null : member.worth == null ? null : member.worth * data.most > data.good - 1e-9);
+const isRightOne = (member) =>
+  !isProof(member)
+    ? (member.correct ?? null)
+    : member.worth == null
+      ? null
+      : member.worth * data.most > data.good - 1e-9;
 const rightness = (member) => ({ true: "right", false: "wrong" })[isRightOne(member)] ?? "quiet";
 const inPoints = (share) => decimal(share * data.most).replace(".0", "");
 /** The reason why a proof has no grade. */
 const whyUngraded = (member) => member.ungraded.replace("cut off", "truncated");
 /** The points of a proof, or the reason why it has none. */
-const pointsOf = (member) => (member.ungraded ? whyUngraded(member) : `${inPoints(member.worth)}/${data.most}`);
-const judged = (member) => (isProof(member) ? (member.ungraded ? `no grade: ${whyUngraded(member)}` : `${inPoints(member.worth)} of ${data.most} points`)
-  : member.correct == null ? NOT_GRADED : member.correct ? "right" : "wrong");
+const pointsOf = (member) =>
+  member.ungraded ? whyUngraded(member) : `${inPoints(member.worth)}/${data.most}`;
+const judged = (member) =>
+  isProof(member)
+    ? member.ungraded
+      ? `no grade: ${whyUngraded(member)}`
+      : `${inPoints(member.worth)} of ${data.most} points`
+    : member.correct == null
+      ? NOT_GRADED
+      : member.correct
+        ? "right"
+        : "wrong";
 /** The colour of a share of all points, between the colours of wrong and right, as #rrggbb for exported pictures. */
 function shade(share) {
-  const [low, high] = ["wrong", "right"].map((name) => [1, 3, 5].map((at) => parseInt(color(name).slice(at, at + 2), 16)));
-  return "#" + low.map((x, i) => Math.round(x + (high[i] - x) * share).toString(16).padStart(2, "0")).join("");
+  const [low, high] = ["wrong", "right"].map((name) =>
+    [1, 3, 5].map((at) => parseInt(color(name).slice(at, at + 2), 16)),
+  );
+  return (
+    "#" +
+    low
+      .map((x, i) =>
+        Math.round(x + (high[i] - x) * share)
+          .toString(16)
+          .padStart(2, "0"),
+      )
+      .join("")
+  );
 }
 const plural = (n, one, many) => `${count(n)} ${n === 1 ? one : many || one + "s"}`;
 
 /** The value of gzipped JSON in base64. */
 async function unpacked(text) {
-  const packed = atob(text.trim()), bytes = new Uint8Array(packed.length);
+  const packed = atob(text.trim()),
+    bytes = new Uint8Array(packed.length);
   for (let i = 0; i < bytes.length; i++) bytes[i] = packed.charCodeAt(i); // Uint8Array.from takes twenty times as long
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return JSON.parse(await new Response(stream).text());
@@ -92,10 +131,21 @@ function fetched(id) {
   const file = `${id}.js`;
   return new Promise((resolve, reject) => {
     awaited.set(id, resolve);
-    const script = h("script", { src: `${encodeURIComponent(folder)}/${file}`, onload: () => { script.remove(); resolve(null); }, // unless its part has come
-      onerror: () => { script.remove(); reject(new Error(`${folder}/${file} is not next to this page`)); } });
+    const script = h("script", {
+      src: `${encodeURIComponent(folder)}/${file}`,
+      onload: () => {
+        script.remove();
+        resolve(null);
+      }, // unless its part has come
+      onerror: () => {
+        script.remove();
+        reject(new Error(`${folder}/${file} is not next to this page`));
+      },
+    });
     document.head.append(script);
-  }).finally(() => awaited.delete(id)).then((text) => text && unpacked(text));
+  })
+    .finally(() => awaited.delete(id))
+    .then((text) => text && unpacked(text));
 }
 
 /** The texts of a problem: answers, short prompts and texts for graders in tier "a", all others in tier "b". Null if there are none. */
@@ -112,7 +162,12 @@ function texts(run, problem, tier) {
 }
 
 /** A box that scrolls wide content, also with the keyboard. */
-const scroll = (label, child, more) => h("div", { class: "scroll " + (more || ""), tabindex: 0, role: "region", "aria-label": label }, child);
+const scroll = (label, child, more) =>
+  h(
+    "div",
+    { class: "scroll " + (more || ""), tabindex: 0, role: "region", "aria-label": label },
+    child,
+  );
 
 /** Save an SVG as a file. The `picture` has its colours in attributes. */
 function exported(picture, name) {
@@ -128,4 +183,12 @@ function exported(picture, name) {
 }
 
 const exporting = (picture, name) =>
-  h("span", { class: "exports" }, h("button", { type: "button", "aria-label": `SVG of ${name}`, onclick: () => exported(picture(), name) }, "SVG"));
+  h(
+    "span",
+    { class: "exports" },
+    h(
+      "button",
+      { type: "button", "aria-label": `SVG of ${name}`, onclick: () => exported(picture(), name) },
+      "SVG",
+    ),
+  );
