@@ -35,7 +35,18 @@ Known = dict[str, Any]  # the data of a page
 Packed = Iterable[tuple[str, str]]  # packed texts by id
 WEB = Path(__file__).resolve().parent / "web"
 KATEX = WEB / "katex"
-VIEWS = ("charts", "map", "overview", "lineage", "reading", "compare", "search", "tables")
+VIEWS = (
+    "charts",
+    "map",
+    "overview",
+    "lineage",
+    "rich",
+    "member",
+    "reading",
+    "compare",
+    "search",
+    "tables",
+)
 SCRIPTS = [WEB / f"{name}.js" for name in ("katex/katex.min", "base", *VIEWS)]
 STYLES = [KATEX / "katex.min.css", WEB / "report.css"]
 FONT = re.compile(r"src:url\((fonts/[\w-]+\.woff2)\)[^;}]*")

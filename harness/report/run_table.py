@@ -91,7 +91,7 @@ class _Columns:
 def _with_sums(steps: list[Step]) -> list[Step]:
     """Return the steps with `so_far`, the tokens of all steps up to this step (None: unknown)."""
     summed = []
-    so_far: int | None = 0
+    so_far: float | None = 0
     for step in steps:
         so_far = total([so_far, step["completion_tokens"], step["verification_tokens"]])
         summed.append(step | {"so_far": so_far})
