@@ -48,7 +48,8 @@ VIEWS = (
     "tables",
 )
 SCRIPTS = [WEB / f"{name}.js" for name in ("katex/katex.min", "base", *VIEWS)]
-STYLES = [KATEX / "katex.min.css", WEB / "report.css"]
+SHEETS = ("katex/katex.min", "report", "tables", "reading")
+STYLES = [WEB / f"{name}.css" for name in SHEETS]
 FONT = re.compile(r"src:url\((fonts/[\w-]+\.woff2)\)[^;}]*")
 LOADER = jinja2.FunctionLoader(lambda path: Path(path).read_text())
 PAGES = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, loader=LOADER)

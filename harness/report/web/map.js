@@ -1,5 +1,5 @@
-// Problem × step: the number of right members or the mean points of proofs, and the problems lost or
-// won by the last step.
+// Problem × step: the number of right members or the mean points of proofs, and the problems that
+// are lost or won by the last step.
 
 const hasPoints = (step) => step.members.some(isProof);
 /**

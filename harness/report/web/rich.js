@@ -28,7 +28,8 @@ const RICH = new RegExp(
   "gm",
 );
 
-// Levels of KaTeX's parse tree. Layout overflows the browser's stack from 180 on, and kills the tab.
+// Levels of KaTeX's parse tree. From 180 on, layout overflows the browser's stack and kills the
+// tab.
 const DEEPEST_MATHS = 60;
 // Nodes of parse trees that one text may draw, each about five elements: a second or two.
 const MOST_MATHS = 40000;
@@ -81,8 +82,8 @@ function maths(tex, displayMode) {
 }
 
 /**
- * Text with its mathematics drawn and its Markdown set. Unreadable parts stay as they are, and so do
- * parts deeper than bold in a heading.
+ * Text with its mathematics drawn and its Markdown set. Unreadable parts stay as they are, and so
+ * do parts deeper than bold in a heading.
  */
 function rich(text, depth = 0) {
   if (readingState.source || depth > 2) return [text];
