@@ -23,18 +23,26 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-MODULES = ("matplotlib.pyplot", "pyarrow.parquet", "xllamacpp", "numpy.random", "tqdm", (
-    "multiprocessing.synchronize"
-),
-           "encodings.idna", "core.client.wire", "core.engines.dialects.other", (
-               "core.engines.dialects.sglang"
-           ),
-           "core.engines.dialects.vllm", "harness.plan.plan", "harness.report.report", (
-               "harness.session.equal_compute"
-           ),
-           "labs.star.experiment", "labs.lean.experiments", "labs.proofs.scored", (
-               "labs.proofs.grade.cli"
-           ))  # fmt: skip
+MODULES = (
+    "matplotlib.pyplot",
+    "pyarrow.parquet",
+    "xllamacpp",
+    "numpy.random",
+    "tqdm",
+    "multiprocessing.synchronize",
+    "encodings.idna",
+    "core.client.wire",
+    "core.engines.dialects.other",
+    "core.engines.dialects.sglang",
+    "core.engines.dialects.vllm",
+    "harness.plan.plan",
+    "harness.report.report",
+    "harness.session.equal_compute",
+    "labs.star.experiment",
+    "labs.lean.experiments",
+    "labs.proofs.scored",
+    ("labs.proofs.grade.cli"),
+)
 # If these variables differ, a program must be started by itself, because they are read during the
 # imports.
 AT_START = ("PYTHON", "LC_", "LANG", "LD_", "HOME", "XDG_", "MPL", "OMP_NUM_THREADS", "OPENBLAS_")
