@@ -90,7 +90,8 @@ class Table:
     def markdown(self) -> str:
         columns = [column for column in self.columns if not column.is_on_page]
         heads = [column.head for column in columns]
-        rows = [heads, ["---"] * len(heads), *_rows(columns)]
+        rule = ["---"] * len(heads)
+        rows = [heads, rule, *_rows(columns)]
         lines = []
         for row in rows:
             cells = " | ".join(_escaped(cell) for cell in row)
@@ -140,7 +141,7 @@ def _rows(columns: Sequence[Column]) -> list[Sequence[str]]:
 
 
 def _escaped(cell: str) -> str:
-    """Escape the characters that have a meaning in a Markdown table."""
+    """Return a cell for Markdown, in which backslashes and bars have a meaning."""
     cell = cell.replace("\\", "\\\\")
     return cell.replace("|", "\\|")
 
