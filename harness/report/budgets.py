@@ -45,42 +45,60 @@ def bought(steps: Sequence[StepResult], budget: float, meter: Meter = TOKENS) ->
     A member's side calls start after the member's completion. The first step with an unknown cost
     ends the part.
     """
-    figures = dict.fromkeys(
-        ("tokens", "cut", "prompt", "cached", "calls", "path", *meter.units), 0.0
-    )
-    found, is_plain, paid = Bought(figures=figures), True, 0.0
+    names = ("tokens", "cut", "prompt", "cached", "calls", "path", *meter.units)
+    figures = dict.fromkeys(names, 0.0)
+    part = Bought(figures=figures)
+    is_plain = True
+    paid = 0.0
     for step in steps:
-        members, calls = step.members, step.new_calls
-        tokens = sum(call.completion_tokens or 0 for call in calls)
-        costs = {unit: [meter.cost(call.counted, unit) for call in calls] for unit in meter.units}
-        spent = {
-            unit: sum(math.nan if cost is None else cost for cost in of)
-            for unit, of in costs.items()
-        }
-        paid += spent[meter.unit]
+        costs = _costs_by_unit(step, meter)
+        counts = _counts(step)
+        paid += costs[meter.unit]
         if budget < math.inf and not paid <= budget:  # or the cost is unknown
-            figures["cut"] = tokens
+            figures["cut"] = counts["tokens"]
             break
-        spent |= {"tokens": tokens, "calls": len(calls)}
-        spent |= {
-            name: sum(getattr(call, f"{name}_tokens") or 0 for call in calls)
-            for name in ("prompt", "cached")
-        }
-        for name, count in spent.items():
+        for name, count in (costs | counts).items():
             figures[name] += count
         # other steps only prepare the next step
-        if tokens or len(members) == 1 or found.step is None:
-            found.score, found.step, found.mean = (
-                step.majority_correct,
-                step.step,
-                step.mean_accuracy,
-            )
-        is_plain = is_plain and not any(
-            m.side_calls or (m.parents and not m.carried_over) for m in members
-        )
-        seconds = max(m.seconds + _waits(m) for m in members)
-        figures["path"] = max(figures["path"], seconds) if is_plain else figures["path"] + seconds
-    return found
+        if counts["tokens"] or len(step.members) == 1 or part.step is None:
+            part.score = step.majority_correct
+            part.mean = step.mean_accuracy
+            part.step = step.step
+        is_plain = is_plain and _is_plain(step)
+        seconds = max(member.seconds + _waits(member) for member in step.members)
+        if is_plain:
+            figures["path"] = max(figures["path"], seconds)
+        else:
+            figures["path"] += seconds
+    return part
+
+
+def _costs_by_unit(step: StepResult, meter: Meter) -> dict[str, float]:
+    """Return the cost of a step in each unit (nan: unknown)."""
+    costs = {}
+    for unit in meter.units:
+        amounts = [meter.cost(call.counted, unit) for call in step.new_calls]
+        costs[unit] = sum(math.nan if amount is None else amount for amount in amounts)
+    return costs
+
+
+def _counts(step: StepResult) -> dict[str, float]:
+    """Count the tokens and calls of a step. Tokens that the server did not count are 0."""
+    calls = step.new_calls
+    return {
+        "tokens": sum(call.completion_tokens or 0 for call in calls),
+        "prompt": sum(call.prompt_tokens or 0 for call in calls),
+        "cached": sum(call.cached_tokens or 0 for call in calls),
+        "calls": len(calls),
+    }
+
+
+def _is_plain(step: StepResult) -> bool:
+    """Return whether the step has plain samples only, which need no earlier step."""
+    for member in step.members:
+        if member.side_calls or (member.parents and not member.carried_over):
+            return False
+    return True
 
 
 def _waits(member: MemberResult) -> float:
@@ -119,54 +137,73 @@ def rows(
     problems in the same order. A problem without an answer scores 0, unless nothing is graded.
     Means skip missing grades of proofs.
     """
-    found = []
+    table = []
     for name, paths in runs.items():
+        # for each problem, the steps of its runs
         by_seed = [[problem.steps for problem in read.read(path)[1]] for path in paths]
+        problems = list(zip(*by_seed, strict=True))
         for budget in budgets or [math.inf]:
-            each = [
-                [bought(steps, budget, meter) for steps in seeds]
-                for seeds in zip(*by_seed, strict=True)
-            ]
-            all_of = [b for of in each for b in of]
-            nothing = (
-                0.0
-                if any(b.score is not None for b in all_of) or all(b.step is None for b in all_of)
-                else None
-            )
-            scores, of_members = (
-                [
-                    _mean([nothing if b.step is None else getattr(b, what) for b in of])
-                    for of in each
-                ]
-                for what in ("score", "mean")
-            )
-            vote, mean = (
-                mean_by_problem([v for v in of if not math.isnan(v)]) for of in (scores, of_members)
-            )
-            means = {
-                what: float(np.mean([b.figures[what] for b in all_of]))
-                for what in all_of[0].figures
-            }
-            unanswered = float(np.mean([b.step is None for b in all_of]))
-            found.append(Row(name, budget, vote, unanswered, means, scores, mean))
-    return found
+            parts = [_parts(runs_of_problem, budget, meter) for runs_of_problem in problems]
+            table.append(_row(name, budget, parts))
+    return table
 
 
-def pair(found: Sequence[Row], reference: str, tests: int = 0) -> None:
+def _parts(runs: Sequence[Sequence[StepResult]], budget: float, meter: Meter) -> list[Bought]:
+    return [bought(steps, budget, meter) for steps in runs]
+
+
+def _row(name: str, budget: float, problems: Sequence[Sequence[Bought]]) -> Row:
+    """Compute the figures of a scaffold. `problems` has the parts of each problem, one for each
+    seed."""
+    parts = [part for problem in problems for part in problem]
+    has_grades = any(part.score is not None for part in parts)
+    is_silent = all(part.step is None for part in parts)
+    missing = 0.0 if has_grades or is_silent else None  # the score without an answer
+    scores = []
+    means_of_members = []
+    for problem in problems:
+        scores.append(_mean([missing if part.step is None else part.score for part in problem]))
+        means = [missing if part.step is None else part.mean for part in problem]
+        means_of_members.append(_mean(means))
+    figures = {}
+    for figure in parts[0].figures:
+        figures[figure] = float(np.mean([part.figures[figure] for part in parts]))
+    return Row(
+        name,
+        budget,
+        accuracy=_over_problems(scores),
+        unanswered=float(np.mean([part.step is None for part in parts])),
+        means=figures,
+        scores=scores,
+        mean=_over_problems(means_of_members),
+    )
+
+
+def _over_problems(values: Sequence[float]) -> Estimate:
+    return mean_by_problem([value for value in values if not math.isnan(value)])
+
+
+def pair(figures: Sequence[Row], reference: str, tests: int = 0) -> None:
     """Pair the rows with the scaffold `reference` at the same budget. `tests` counts the tests, as
     in holm."""
-    for row in found:
-        base = next(
-            other for other in found if (other.name, other.budget) == (reference, row.budget)
-        )
-        both = [
-            pair for pair in zip(base.scores, row.scores, strict=True) if not math.isnan(sum(pair))
-        ]
-        if row is not base and row.answered and base.answered and both:
-            row.against = paired([a for a, _ in both], [b for _, b in both])
-    compared = [(row, row.against.p) for row in found if row.against]
-    for (row, _), corrected in zip(compared, holm([p for _, p in compared], tests), strict=True):
-        row.p_holm = corrected
+    bases = {row.budget: row for row in figures if row.name == reference}
+    compared = []
+    for row in figures:
+        base = bases[row.budget]
+        if row is base or not row.answered or not base.answered:
+            continue
+        before = []
+        after = []
+        for score, other in zip(base.scores, row.scores, strict=True):
+            if not math.isnan(score) and not math.isnan(other):
+                before.append(score)
+                after.append(other)
+        if before:
+            row.against = paired(before, after)
+            compared.append((row, row.against.p))
+    corrected = holm([p for _, p in compared], tests)
+    for (row, _), p in zip(compared, corrected, strict=True):
+        row.p_holm = p
 
 
 def _mean(scores: Sequence[float | None]) -> float:
@@ -180,42 +217,41 @@ def counting(
 ) -> set[int]:
     """Return the numbers of the steps that give the answer at any of the `budgets`, or at the end
     without budgets."""
-    return {
-        found
-        for budget in budgets or [math.inf]
-        if (found := bought(steps, budget, meter).step) is not None
-    }
+    numbers = {bought(steps, budget, meter).step for budget in budgets or [math.inf]}
+    return {number for number in numbers if number is not None}
 
 
 def in_unit(budgets: Sequence[float], paths: Sequence[Path], meter: Meter = TOKENS) -> list[float]:
     """Convert `budgets` from samples (of `paths`) to the meter's unit. Raises UserError if costs
     are unknown or 0."""
-    steps = (step for path in paths for problem in read.read(path)[1] for step in problem.steps)
-    calls = (call for step in steps for m in step.members if not m.carried_over for call in m.calls)
-    costs = [cost for call in calls if (cost := meter.cost(call.counted)) is not None]
+    costs = []
+    for path in paths:
+        for problem in read.read(path)[1]:
+            for step in problem.steps:
+                costs += _costs(step, meter)
     if not sum(costs):
         raise UserError(
             f"all samples failed or cost 0 {meter.unit}, or {UNCOUNTED}. Use another server"
         )
-    found = [budget * sum(costs) / len(costs) for budget in budgets]
-    return found if meter.unit == "dollars" else [round(budget) for budget in found]
+    amounts = [budget * sum(costs) / len(costs) for budget in budgets]
+    return amounts if meter.unit == "dollars" else [round(amount) for amount in amounts]
 
 
-def columns_of(rows: Sequence[Row], reference: str, meter: Meter, what: str) -> list[Column]:
-    """Return the columns of a table of `rows`. `what` heads the column of accuracy or mean
+def _costs(step: StepResult, meter: Meter) -> list[float]:
+    """Return the known costs of a step's calls, without members that are carried over."""
+    costs = []
+    for member in step.members:
+        if not member.carried_over:
+            costs += [meter.cost(call.counted) for call in member.calls]
+    return [cost for cost in costs if cost is not None]
+
+
+def columns_of(rows: Sequence[Row], reference: str, meter: Meter, metric: str) -> list[Column]:
+    """Return the columns of a table of `rows`. `metric` heads the column of accuracy or mean
     points."""
 
     def column(head: str, read: Callable[[Row], str], rank: int = 0, meaning: str = "") -> Column:
         return Column(head, [read(row) for row in rows], meaning, rank)
-
-    def accuracy(row: Row) -> str:
-        return (
-            NONE
-            if not row.answered
-            else interval(row.accuracy.to_json())
-            if row.accuracy.n
-            else NOT_GRADED
-        )
 
     def figure(
         head: str, rank: int, meaning: str = "", name: str = "", form: str = ",.0f"
@@ -229,15 +265,10 @@ def columns_of(rows: Sequence[Row], reference: str, meter: Meter, what: str) -> 
     return [
         column("scaffold", lambda row: row.name),
         column("budget", lambda row: meter.shown(row.budget)),
-        column(what, accuracy),
-        column(
-            f"minus {reference}",
-            lambda of: shift(d.difference, d.low, d.high) if (d := of.against) else NONE,
-        ),
+        column(metric, _accuracy),
+        column(f"minus {reference}", _difference),
         column("p", lambda row: chance(row.against.p) if row.against else NONE, 2),
-        column(
-            "p (Holm)", lambda row: chance(row.p_holm) if row.p_holm is not None else NONE, 1, HOLM
-        ),
+        column("p (Holm)", _corrected_p, 1, HOLM),
         column("unanswered", lambda row: f"{row.unanswered:.0%}", 2),
         figure("tokens", 2),
         figure("unused", 3, "tokens of the step that did not fit into the budget", "cut"),
@@ -249,21 +280,39 @@ def columns_of(rows: Sequence[Row], reference: str, meter: Meter, what: str) -> 
     ]
 
 
+def _accuracy(row: Row) -> str:
+    if not row.answered:
+        return NONE
+    return interval(row.accuracy.to_json()) if row.accuracy.n else NOT_GRADED
+
+
+def _difference(row: Row) -> str:
+    paired = row.against
+    return shift(paired.difference, paired.low, paired.high) if paired else NONE
+
+
+def _corrected_p(row: Row) -> str:
+    return NONE if row.p_holm is None else chance(row.p_holm)
+
+
 def table(
-    found: Sequence[Row], reference: str, meter: Meter = TOKENS, what: str = "accuracy"
+    figures: Sequence[Row], reference: str, meter: Meter = TOKENS, metric: str = "accuracy"
 ) -> Table:
     """Tabulate the rows by increasing budget."""
-    return Table("", columns_of(sorted(found, key=lambda row: row.budget), reference, meter, what))
+    ordered = sorted(figures, key=lambda row: row.budget)
+    return Table("", columns_of(ordered, reference, meter, metric))
 
 
-def shown(row: Row) -> dict[str, Any]:
+def to_json(row: Row) -> dict[str, Any]:
     """Return a row as an object of table.jsonl. Unknown figures are None."""
+    against = vars(row.against) | {"p_holm": row.p_holm} if row.against else None
+    means = {name: None if math.isnan(mean) else mean for name, mean in row.means.items()}
     return {
         "scaffold": row.name,
         "budget": None if math.isinf(row.budget) else row.budget,
         "accuracy": row.accuracy.to_json(),
         "unanswered": row.unanswered,
-        **{what: None if math.isnan(mean) else mean for what, mean in row.means.items()},
-        "against": vars(row.against) | {"p_holm": row.p_holm} if row.against else None,
+        **means,
+        "against": against,
         **row.more,
     }

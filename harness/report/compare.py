@@ -23,6 +23,7 @@ from harness.results.over_runs import MERGES
 
 METRICS = ("mean accuracy", "majority accuracy")
 OF_PROOFS = tuple(tables.SHARES.values())
+ProblemKey = tuple[str, str]  # id and reference answer
 
 
 @dataclass(frozen=True)
@@ -34,31 +35,35 @@ class Result:
     head: Head
     step: int  # the last step
     # `metrics` of problems that reached the last step or ended earlier
-    final: dict[tuple[str, str], tuple[float, ...]]
+    final: dict[ProblemKey, tuple[float, ...]]
     # of all calls (mean of runs), or None if a count is unknown
-    tokens: dict[tuple[str, str], float | None]
+    tokens: dict[ProblemKey, float | None]
 
     @property
     def metrics(self) -> tuple[str, ...]:
         return OF_PROOFS if self.head.metrics.proofs else METRICS
 
     @property
-    def spent(self) -> tuple[str, str]:
-        """Completion tokens and cost of a run (mean of merged runs) as text. The cost is "" if
-        prices are unknown."""
-        metrics, runs = self.head.metrics, len(self.head.runs.seeds) if self.head.runs else 1
-        count, is_partly = (
-            metrics.tokens["completion"],
-            any(step.uncounted for step in metrics.steps),
-        )
-        cost = (
-            tables.spent(metrics.cost and metrics.cost / runs, dollars, is_partly)
-            if self.head.prices
-            else ""
-        )
-        return tables.spent(None if count is None else round(count / runs)), cost
+    def runs(self) -> int:
+        return len(self.head.runs.seeds) if self.head.runs else 1
 
-    def shown(self, part: str, key: str) -> str | None:
+    @property
+    def spent_tokens(self) -> str:
+        """Completion tokens of a run (mean of merged runs) as text."""
+        count = self.head.metrics.tokens["completion"]
+        return tables.spent(None if count is None else round(count / self.runs))
+
+    @property
+    def spent_dollars(self) -> str:
+        """Cost of a run (mean of merged runs) as text, or "" if prices are unknown."""
+        if not self.head.prices:
+            return ""
+        metrics = self.head.metrics
+        cost = metrics.cost / self.runs if metrics.cost else metrics.cost
+        is_partly_counted = any(step.uncounted for step in metrics.steps)
+        return tables.spent(cost, dollars, is_partly_counted)
+
+    def described(self, part: str, key: str) -> str | None:
         """Return a field of the head's model, engine or problem set as text, or None if it is not
         known."""
         word = getattr(self.head, part).get(key)
@@ -68,131 +73,52 @@ class Result:
 def result(run: Results) -> Result:
     """Compute the figures of results. Raises UserError if they are proofs without grades."""
     begun = [problem for problem in run.problems if problem.steps]
-    step = max((problem.steps[-1].step for problem in begun), default=0)
-    # one item for each run
-    graded = defaultdict[tuple[str, str], list[tuple[ProblemResult, tuple[float, ...]]]](list)
+    last_step = max((problem.steps[-1].step for problem in begun), default=0)
+    graded = defaultdict[ProblemKey, list[_Graded]](list)
     for problem in begun:
-        if (found := _values(problem.steps[-1])) is not None:
-            graded[problem.id, str(problem.answer)].append((problem, found))
+        values = _values(problem.steps[-1])
+        if values is not None:
+            graded[problem.id, str(problem.answer)].append(_Graded(problem, values))
     if begun and not graded:
         raise UserError(
             f"{run.name} is not graded, so it can't be compared. Grade it with scripts/grade.sh"
         )
-    by = MERGES[run.head.runs.by if run.head.runs else "mean"]
-    final, tokens = {}, {}
-    for id, of in graded.items():
-        if all(problem.finished or problem.steps[-1].step == step for problem, _ in of):
-            final[id] = tuple(
-                float(by(each)) for each in zip(*(found for _, found in of), strict=True)
-            )
-            count = total(each.completion_tokens for problem, _ in of for each in problem.steps)
-            tokens[id] = None if count is None else count / len(of)
-    return Result(run.name, run.head, step, final, tokens)
+    merge = MERGES[run.head.runs.by if run.head.runs else "mean"]
+    final: dict[ProblemKey, tuple[float, ...]] = {}
+    tokens: dict[ProblemKey, float | None] = {}
+    for key, in_runs in graded.items():
+        if all(item.has_reached(last_step) for item in in_runs):
+            by_metric = zip(*(item.values for item in in_runs), strict=True)
+            final[key] = tuple(float(merge(values)) for values in by_metric)
+            count = total(item.tokens for item in in_runs)
+            tokens[key] = None if count is None else count / len(in_runs)
+    return Result(run.name, run.head, last_step, final, tokens)
+
+
+@dataclass(frozen=True)
+class _Graded:
+    """A problem in one run, with its figures."""
+
+    problem: ProblemResult
+    values: tuple[float, ...]
+
+    @property
+    def tokens(self) -> float | None:
+        return total(step.completion_tokens for step in self.problem.steps)
+
+    def has_reached(self, step: int) -> bool:
+        """Return whether the problem has reached `step`, or has ended earlier."""
+        return self.problem.finished or self.problem.steps[-1].step == step
 
 
 def _values(step: StepResult) -> tuple[float, ...] | None:
     """Return METRICS or OF_PROOFS of a problem's last population, or None if it has no grades."""
-    if any(m.is_proof for m in step.members):
-        return proof_points.values(m.known_worth for m in step.members if m.is_proof)
+    proofs = [member for member in step.members if member.is_proof]
+    if proofs:
+        return proof_points.values(proof.known_worth for proof in proofs)
     if step.mean_accuracy is None or step.majority_correct is None:
         return None
     return step.mean_accuracy, step.majority_correct
-
-
-def _check(first: Result, other: Result, anyway: bool) -> list[str]:
-    """Return notes on the differences between two results. Raises UserError if they can't be
-    compared."""
-
-    def of(part: str, key: str) -> tuple[str | None, str | None]:
-        return first.shown(part, key), other.shown(part, key)
-
-    both, differences = f"{first.name} and {other.name}", []
-    (model, other_model), (kind, other_kind) = of("model", "name"), of("engine", "kind")
-    server, other_server = of("model", "reported")  # a server's description of its model
-    if len({*of("problem_set", "sha256")}) > 1:
-        sets = " and ".join(map(str, of("problem_set", "name")))
-        differences.append(f"{both} have different problem sets ({sets})")
-    if model != other_model:
-        differences.append(f"{both} have different models ({model} and {other_model})")
-    for key in ("revision", "sha256") if model == other_model else ():
-        one, two = of("model", key)
-        if one and two and one != two:
-            differences.append(f"{both} have different models ({model} at {key} {one} and {two})")
-    if first.metrics != other.metrics:
-        raise UserError(
-            f"{both} can't be compared, because only one of them contains graded proofs. Leave one "
-            "out"
-        )
-    if differences and not anyway:
-        raise UserError(f"{differences[0]}. To compare the problems that they share, add --anyway")
-    if not first.final.keys() & other.final.keys():
-        raise UserError(
-            f"{both} have no finished problem in common. Complete the runs, or use one problem set"
-        )
-    if server and other_server and server != other_server and model == other_model:
-        differences.append(f"{both} had different servers of {model} ({server} and {other_server})")
-    elif kind != other_kind:
-        differences.append(f"{both} ran on different engines ({kind} and {other_kind})")
-    return differences
-
-
-def table(results: Sequence[Result], anyway: bool = False) -> str:
-    """Compare results with the first, or raise UserError. `anyway` allows other problem sets and
-    models."""
-    first, *others = results
-    notes = [
-        f"{r.name}: {len(r.final)} of {r.head.problem_set['n']} problems are graded, and reached step {r.step} or ended"
-        for r in results
-        if not r.head.complete or len(r.final) < r.head.problem_set["n"]
-    ]
-    merged = [(r.name, tables.merged(r.head.document)) for r in results if r.head.runs]
-    notes += [f"{name} is the {runs}. Its tokens are means over the runs" for name, runs in merged]
-    pairs = [pair(first, other, anyway) for other in others]
-    corrected = iter(holm([d.p for p in pairs for d in p.metrics.values()]))
-    notes += [note for p in pairs for note in p.notes]
-    names, (tokens, costs) = (
-        tables.labels(results, 200),
-        zip(*(r.spent for r in results), strict=True),
-    )
-    estimates = [
-        [interval(mean_by_problem(v).to_json()) for v in zip(*r.final.values(), strict=True)]
-        for r in results
-    ]
-    shown = [
-        Column("result", names),
-        Column("n", [str(len(r.final)) for r in results]),
-        Column("step", [str(r.step) for r in results], rank=3),
-        *(
-            Column(metric, cells)
-            for metric, cells in zip(first.metrics, zip(*estimates, strict=True), strict=True)
-        ),
-        Column("tokens", tokens, rank=1),
-        *([Column("cost", [cost or "unknown" for cost in costs], rank=2)] if any(costs) else []),
-    ]
-    what = (
-        f"{first.shown('problem_set', 'name')}, {first.shown('model', 'name')}. "
-        f"{'Accuracies' if first.metrics == METRICS else 'Figures'} are in %, with 95% intervals "
-        "over n problems. Tokens are completion "
-        f"tokens.{' The cost includes prompts.' if any(costs) else ''}"
-    )
-    lines, wide = [Table(what, shown).text(columns())], max(map(len, METRICS + first.metrics))
-    for p, name in zip(pairs, names[1:], strict=True):
-        lines += ["", wrapped(f"{name} minus {names[0]}, paired over {p.problems} problems")]
-        for metric, d in p.metrics.items():
-            holms = f"  Holm {chance(next(corrected)):<7}" if len(pairs) > 1 else ""
-            row = (
-                f"{metric:<{wide}}  {shift(d.difference, d.low, d.high):<22}  p "
-                f"{chance(d.p):<7}{holms}"
-            )
-            lines.append(
-                wrapped(f"{row}  won {d.wins}, lost {d.losses}, tied {d.ties}", " " * (wide + 2))
-            )
-        lines.append(f"{'completion tokens':<{wide}}  {p.change}")
-    if len(pairs) > 1:
-        notes.append("Holm: p corrected for all p-values of this table")
-    return "\n".join(
-        [*lines, *([""] if notes else []), *(wrapped(f"note: {note}", "  ") for note in notes)]
-    )
 
 
 @dataclass(frozen=True)
@@ -207,22 +133,185 @@ class Pair:
     notes: list[str]
 
 
-def pair(first: Result, other: Result, anyway: bool = False) -> Pair:
+def _check(first: Result, second: Result, anyway: bool) -> list[str]:
+    """Return notes on the differences between two results. Raises UserError if they can't be
+    compared."""
+    names = f"{first.name} and {second.name}"
+    notes = [f"{names} have different {words}" for words in _differences(first, second)]
+    if first.metrics != second.metrics:
+        raise UserError(
+            f"{names} can't be compared, because only one of them contains graded proofs. Leave "
+            "one out"
+        )
+    if notes and not anyway:
+        raise UserError(f"{notes[0]}. To compare the problems that they share, add --anyway")
+    if not first.final.keys() & second.final.keys():
+        raise UserError(
+            f"{names} have no finished problem in common. Complete the runs, or use one problem set"
+        )
+    return notes + _notes_on_servers(first, second)
+
+
+def _differences(first: Result, second: Result) -> list[str]:
+    """Describe different problem sets and models, which only `anyway` allows."""
+    words = []
+    sets = [run.described("problem_set", "sha256") for run in (first, second)]
+    if sets[0] != sets[1]:
+        sets = [run.described("problem_set", "name") for run in (first, second)]
+        words.append(f"problem sets ({sets[0]} and {sets[1]})")
+    model = first.described("model", "name")
+    other_model = second.described("model", "name")
+    if model != other_model:
+        words.append(f"models ({model} and {other_model})")
+        return words
+    for key in ("revision", "sha256"):
+        version = first.described("model", key)
+        other_version = second.described("model", key)
+        if version and other_version and version != other_version:
+            words.append(f"models ({model} at {key} {version} and {other_version})")
+    return words
+
+
+def _notes_on_servers(first: Result, second: Result) -> list[str]:
+    names = f"{first.name} and {second.name}"
+    model = first.described("model", "name")
+    is_same_model = model == second.described("model", "name")
+    server = first.described("model", "reported")  # a server's description of its model
+    other_server = second.described("model", "reported")
+    if is_same_model and server and other_server and server != other_server:
+        return [f"{names} had different servers of {model} ({server} and {other_server})"]
+    engine = first.described("engine", "kind")
+    other_engine = second.described("engine", "kind")
+    if engine != other_engine:
+        return [f"{names} ran on different engines ({engine} and {other_engine})"]
+    return []
+
+
+def table(results: Sequence[Result], anyway: bool = False) -> str:
+    """Compare results with the first, or raise UserError. `anyway` allows other problem sets and
+    models."""
+    first, *others = results
+    names = tables.labels(results, 200)
+    pairs = [pair(first, other, anyway) for other in others]
+    notes = _notes_on_runs(results)
+    for compared in pairs:
+        notes += compared.notes
+    if len(pairs) > 1:
+        notes.append("Holm: p corrected for all p-values of this table")
+    lines = [_figures(results, names).text(columns())]
+    corrected = _corrected(pairs) if len(pairs) > 1 else [{}]
+    for number, compared in enumerate(pairs):
+        heading = f"{names[number + 1]} minus {names[0]}, paired over {compared.problems} problems"
+        lines += ["", wrapped(heading), *_lines(compared, corrected[number])]
+    if notes:
+        lines.append("")
+        lines += [wrapped(f"note: {note}", "  ") for note in notes]
+    return "\n".join(lines)
+
+
+def _notes_on_runs(results: Sequence[Result]) -> list[str]:
+    """Describe runs that lack problems, and merged runs."""
+    notes = []
+    for run in results:
+        expected = run.head.problem_set["n"]
+        if not run.head.complete or len(run.final) < expected:
+            reached = f"reached step {run.step} or ended"
+            notes.append(
+                f"{run.name}: {len(run.final)} of {expected} problems are graded, and {reached}"
+            )
+    for run in results:
+        if run.head.runs:
+            merge = tables.merged(run.head.document)
+            notes.append(f"{run.name} is the {merge}. Its tokens are means over the runs")
+    return notes
+
+
+def _figures(results: Sequence[Result], names: Sequence[str]) -> Table:
+    """Tabulate the last step of each result."""
+    first = results[0]
+    shown = [
+        Column("result", names),
+        Column("n", [str(len(run.final)) for run in results]),
+        Column("step", [str(run.step) for run in results], rank=3),
+    ]
+    for number, metric in enumerate(first.metrics):
+        cells = []
+        for run in results:
+            values = [figures[number] for figures in run.final.values()]
+            cells.append(interval(mean_by_problem(values).to_json()))
+        shown.append(Column(metric, cells))
+    shown.append(Column("tokens", [run.spent_tokens for run in results], rank=1))
+    costs = [run.spent_dollars for run in results]
+    if any(costs):
+        shown.append(Column("cost", [cost or "unknown" for cost in costs], rank=2))
+    setting = f"{first.described('problem_set', 'name')}, {first.described('model', 'name')}"
+    metrics = "Accuracies" if first.metrics == METRICS else "Figures"
+    title = (
+        f"{setting}. {metrics} are in %, with 95% intervals over n problems. Tokens are "
+        "completion tokens."
+    )
+    if any(costs):
+        title += " The cost includes prompts."
+    return Table(title, shown)
+
+
+def _corrected(pairs: Sequence[Pair]) -> list[dict[str, float]]:
+    """Correct the p-values of all metrics of all `pairs`. Return them by metric for each pair."""
+    tests = [
+        (number, metric) for number, compared in enumerate(pairs) for metric in compared.metrics
+    ]
+    p_values = [pairs[number].metrics[metric].p for number, metric in tests]
+    corrected: list[dict[str, float]] = [{} for _ in pairs]
+    for (number, metric), p in zip(tests, holm(p_values), strict=True):
+        corrected[number][metric] = p
+    return corrected
+
+
+def _lines(compared: Pair, corrected: dict[str, float]) -> list[str]:
+    """Format a comparison with the first result, a line for each metric. `corrected` are p-values
+    by metric, or empty for a single comparison."""
+    width = max(len(metric) for metric in (*METRICS, *compared.metrics))
+    lines = []
+    for metric, test in compared.metrics.items():
+        change = shift(test.difference, test.low, test.high)
+        row = f"{metric:<{width}}  {change:<22}  p {chance(test.p):<7}"
+        if corrected:
+            row += f"  Holm {chance(corrected[metric]):<7}"
+        row += f"  won {test.wins}, lost {test.losses}, tied {test.ties}"
+        lines.append(wrapped(row, " " * (width + 2)))
+    lines.append(f"{'completion tokens':<{width}}  {compared.change}")
+    return lines
+
+
+def pair(first: Result, second: Result, anyway: bool = False) -> Pair:
     """Pair two results by problem. Raises UserError if they share no finished problem, or differ in
     set or model.
 
     With `anyway`, the models and the problem sets may differ.
     """
-    notes = _check(first, other, anyway)
-    shared = sorted(first.final.keys() & other.final.keys())
-    metrics = {
-        metric: paired([first.final[p][i] for p in shared], [other.final[p][i] for p in shared])
-        for i, metric in enumerate(first.metrics)
-    }
-    counts = [(a, b) for p in shared if None not in (a := first.tokens[p], b := other.tokens[p])]
-    change = relative_change(*zip(*counts, strict=True)) if len(counts) == len(shared) else None
-    tokens = f"{shift(change.value, change.low, change.high)} %" if change else "unknown"
-    return Pair(other.name, len(shared), metrics, tokens, notes)
+    notes = _check(first, second, anyway)
+    shared = sorted(first.final.keys() & second.final.keys())
+    metrics = {}
+    for number, metric in enumerate(first.metrics):
+        before = [first.final[key][number] for key in shared]
+        after = [second.final[key][number] for key in shared]
+        metrics[metric] = paired(before, after)
+    change = _change_in_tokens(first, second, shared)
+    return Pair(second.name, len(shared), metrics, change, notes)
+
+
+def _change_in_tokens(first: Result, second: Result, shared: Sequence[ProblemKey]) -> str:
+    before = []
+    after = []
+    for key in shared:
+        tokens = first.tokens[key]
+        other_tokens = second.tokens[key]
+        if tokens is None or other_tokens is None:
+            return "unknown"
+        before.append(tokens)
+        after.append(other_tokens)
+    change = relative_change(before, after)
+    return f"{shift(change.value, change.low, change.high)} %" if change else "unknown"
 
 
 ABOUT = (
@@ -234,34 +323,32 @@ ABOUT = (
 def differences(pairs: Sequence[Pair], first: str) -> Table:
     """Tabulate the comparisons with `first`. For several comparisons, a column has corrected
     p-values."""
-    corrected = iter(holm([d.p for pair in pairs for d in pair.metrics.values()]))
+    corrected = _corrected(pairs)
     rows = []
-    for pair in pairs:
-        for metric, d in pair.metrics.items():
-            counts = [str(count) for count in (d.n, d.wins, d.losses, d.ties)]
-            change = shift(d.difference, d.low, d.high)
-            rows.append([pair.name, metric, change, chance(d.p), chance(next(corrected)), *counts])
-        rows.append(
-            [pair.name, "completion tokens", pair.change, "", "", str(pair.problems), "", "", ""]
-        )
-    heads = (
-        "result",
-        "metric",
-        "difference",
-        "p",
-        "p (Holm)",
-        "problems",
-        "wins",
-        "losses",
-        "ties",
-    )
-    shown = [
-        Column(
-            head, cells, "corrected for all p-values of this table" if head == "p (Holm)" else ""
-        )
-        for head, cells in zip(heads, zip(*rows, strict=True), strict=True)
-        if len(pairs) > 1 or head != "p (Holm)"
-    ]
+    for number, compared in enumerate(pairs):
+        for metric, test in compared.metrics.items():
+            rows.append(
+                {
+                    "result": compared.name,
+                    "metric": metric,
+                    "difference": shift(test.difference, test.low, test.high),
+                    "p": chance(test.p),
+                    "p (Holm)": chance(corrected[number][metric]),
+                    "problems": str(test.n),
+                    "wins": str(test.wins),
+                    "losses": str(test.losses),
+                    "ties": str(test.ties),
+                }
+            )
+        tokens = {"result": compared.name, "metric": "completion tokens"}
+        tokens |= {"difference": compared.change, "problems": str(compared.problems)}
+        rows.append(tokens)
+    shown = []
+    for head in rows[0]:
+        if head == "p (Holm)" and len(pairs) == 1:
+            continue
+        meaning = "corrected for all p-values of this table" if head == "p (Holm)" else ""
+        shown.append(Column(head, [row.get(head, "") for row in rows], meaning))
     return Table(f"Each against {first}", shown, about=ABOUT)
 
 

@@ -9,17 +9,27 @@ from core.base.errors import UserError, one_line
 from core.base.files import results_dir
 from core.client.journal import Archive, Record
 from core.types import Completion, Message
-from harness.report import tables
+from harness.report import run_table
 from harness.results import read
 from harness.results.find import archive, path_of
 from harness.results.model import Head, MemberResult, ProblemResult
 
 COLUMNS = (  # fields of a member in Results.rows
-    "answer", "correct", "grade", "doubt", "group", "parents", "carried_over", "self_score", (
-        "finish_reason"
-    ),
-    "prompt_tokens", "completion_tokens", "seconds", "error", "key",
-)  # fmt: skip
+    "answer",
+    "correct",
+    "grade",
+    "doubt",
+    "group",
+    "parents",
+    "carried_over",
+    "self_score",
+    "finish_reason",
+    "prompt_tokens",
+    "completion_tokens",
+    "seconds",
+    "error",
+    "key",
+)
 
 
 class Results:
@@ -51,18 +61,22 @@ class Results:
     def __init__(self, path: Path) -> None:
         """Read `path`. Raises UserError if the file can't be read or is not a results file."""
         head, problems = read.read(path)
-        self.path, self.name = path, one_line(path.stem, 80)
+        self.path = path
+        self.name = one_line(path.stem, 80)
         self.head: Head = head
         self.problems: list[ProblemResult] = list(problems)
         self.missing = 0
 
     def __repr__(self) -> str:
         runs = len(self.head.runs.seeds) if self.head.runs else 1
-        counted = f"{len(self.problems) // runs} problems{f', {runs} runs' if runs > 1 else ''}"
-        return f"<Results of {self.head.experiment}: {counted}, {len(self.rows)} members>"
+        counts = [f"{len(self.problems) // runs} problems"]
+        if runs > 1:
+            counts.append(f"{runs} runs")
+        counts.append(f"{len(self.rows)} members")
+        return f"<Results of {self.head.experiment}: {', '.join(counts)}>"
 
     def __str__(self) -> str:
-        return tables.text(self.head.document)
+        return run_table.text(self.head.document)
 
     @cached_property
     def document(self) -> dict[str, Any]:
@@ -78,23 +92,22 @@ class Results:
         Tokens are None if the server did not count them. A `carried_over` member has 0 tokens,
         because the row of an earlier step has them.
         """
-        return [
-            {
-                "problem": problem.id,
-                "seed": self.head.config.get("SEED") if problem.seed is None else problem.seed,
-                "reference": problem.answer,
-                "step": step.step,
-                "stage": step.stage,
-                "majority_answer": step.majority_answer,
-                "majority_correct": step.majority_correct,
-                "member": place,
-                "side_calls": len(member.side_calls),
-                **{name: getattr(member, name) for name in COLUMNS},
-            }
-            for problem in self.problems
-            for step in problem.steps
-            for place, member in enumerate(step.members)
-        ]
+        rows = []
+        for problem in self.problems:
+            seed = self.head.config.get("SEED") if problem.seed is None else problem.seed
+            about_problem = {"problem": problem.id, "seed": seed, "reference": problem.answer}
+            for step in problem.steps:
+                about_step = {
+                    "step": step.step,
+                    "stage": step.stage,
+                    "majority_answer": step.majority_answer,
+                    "majority_correct": step.majority_correct,
+                }
+                for number, member in enumerate(step.members):
+                    row = {"member": number, "side_calls": len(member.side_calls)}
+                    row |= {name: getattr(member, name) for name in COLUMNS}
+                    rows.append(about_problem | about_step | row)
+        return rows
 
     def completion(self, member: MemberResult) -> Completion:
         """Return the completion of a `member`. Raises UserError if no journal has a valid
@@ -107,7 +120,8 @@ class Results:
         return self._record(member).messages or []
 
     def _record(self, member: MemberResult) -> Record:
-        if (record := self._journals.record(member.key)) is None:
+        record = self._journals.record(member.key)
+        if record is None:
             raise UserError(
                 f"no journal in {self._journals.folder} has a valid record of {member.key}. Put "
                 "the run's journal there, or run the experiment again"

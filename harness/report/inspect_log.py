@@ -11,11 +11,11 @@ from typing import Any
 
 from inspect_ai import log, model, scorer
 
-from core.client.journal import Archive
+from core.client.journal import Archive, Record
 from harness.report.data import Results
 from harness.report.tables import POINTS
 from harness.results.find import archive
-from harness.results.model import MemberResult, ProblemResult
+from harness.results.model import Head, MemberResult, ProblemResult
 
 MESSAGES: dict[str, Any] = {
     "system": model.ChatMessageSystem,
@@ -31,136 +31,174 @@ STOPS: dict[str | None, Any] = {
 def write(runs: Sequence[Results], folder: Path) -> list[Path]:
     """Write the logs of `runs` into `folder`, and return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
+    paths = []
     for run in runs:
         with archive(run.path, run.head.experiment) as journals:
             for t in range(len(run.head.metrics.steps)):
-                written.append(folder / f"{run.name}-t{t}.eval")
-                log.write_eval_log(_log(run, t, journals), written[-1])
-    return written
+                path = folder / f"{run.name}-t{t}.eval"
+                log.write_eval_log(_log(run, t, journals), path)
+                paths.append(path)
+    return paths
 
 
 def _log(run: Results, t: int, journals: Archive) -> log.EvalLog:
-    head, step, name = run.head, run.head.metrics.steps[t], f"{run.name}_t{t}"
+    head = run.head
     problems = [problem for problem in run.problems if t < len(problem.steps)]
-    samples = [
-        _sample(run, p, t, i, journals) for p in problems for i in range(len(p.steps[t].members))
-    ]
-    rates = {"mean_accuracy": step.mean_accuracy, "majority_accuracy": step.majority_accuracy}
-    kind, rates = (
-        ("points", {POINTS: step.mean_accuracy}) if head.metrics.proofs else ("boxed", rates)
-    )
-    metrics = {
-        name: log.EvalMetric(
-            name=name, value=rate.value, metadata={"low": rate.low, "high": rate.high, "n": rate.n}
-        )
-        for name, rate in rates.items()
-        if rate.value is not None
-    }
-    usages = (sample.output.usage for sample in samples if sample.output.usage)
-    sampling = {key.lower(): head.config.get(key) for key in ("TEMPERATURE", "TOP_P", "MAX_TOKENS")}
+    samples = []
+    for problem in problems:
+        members = range(len(problem.steps[t].members))
+        samples += [_sample(run, problem, t, i, journals) for i in members]
+    usage = model.ModelUsage()
+    for sample in samples:
+        if sample.output.usage:
+            usage += sample.output.usage
+    completed = [sample for sample in samples if sample.error is None]
     return log.EvalLog(
         status="success" if head.complete else "cancelled",
-        eval=log.EvalSpec(
-            created=head.started,
-            task=name,
-            task_id=name,
-            eval_id=name,
-            run_id=run.name,
-            dataset=log.EvalDataset(name=head.problem_set["name"], samples=len(problems)),
-            model=f"{head.engine['kind']}/{head.model['name']}",
-            model_generate_config=model.GenerateConfig(**sampling),
-            config=log.EvalConfig(
-                epochs=max((sample.epoch for sample in samples), default=1), epochs_reducer=["mean"]
-            ),
-            metadata={
-                "step": t,
-                "config": head.config,
-                "model": head.model,
-                "provenance": head.provenance,
-            },
-        ),
+        eval=_spec(run, t, problems, samples),
         results=log.EvalResults(
             total_samples=len(samples),
-            completed_samples=sum(sample.error is None for sample in samples),
-            scores=[log.EvalScore(name=kind, scorer=kind, reducer="mean", metrics=metrics)],
+            completed_samples=len(completed),
+            scores=[_score_of_step(head, t)],
         ),
         stats=log.EvalStats(
             started_at=head.started,
             completed_at=head.ended,
-            model_usage={head.model["name"]: sum(usages, model.ModelUsage())},
+            model_usage={head.model["name"]: usage},
         ),
         samples=samples,
     )
 
 
+def _spec(
+    run: Results, t: int, problems: Sequence[ProblemResult], samples: Sequence[log.EvalSample]
+) -> log.EvalSpec:
+    """Describe the task of a log: the problems, the model and the constants."""
+    head = run.head
+    name = f"{run.name}_t{t}"
+    sampling = {key.lower(): head.config.get(key) for key in ("TEMPERATURE", "TOP_P", "MAX_TOKENS")}
+    epochs = max((sample.epoch for sample in samples), default=1)
+    return log.EvalSpec(
+        created=head.started,
+        task=name,
+        task_id=name,
+        eval_id=name,
+        run_id=run.name,
+        dataset=log.EvalDataset(name=head.problem_set["name"], samples=len(problems)),
+        model=f"{head.engine['kind']}/{head.model['name']}",
+        model_generate_config=model.GenerateConfig(**sampling),
+        config=log.EvalConfig(epochs=epochs, epochs_reducer=["mean"]),
+        metadata={
+            "step": t,
+            "config": head.config,
+            "model": head.model,
+            "provenance": head.provenance,
+        },
+    )
+
+
+def _score_of_step(head: Head, t: int) -> log.EvalScore:
+    """Return the rates of a step, with their intervals."""
+    step = head.metrics.steps[t]
+    if head.metrics.proofs:
+        kind = "points"
+        rates = {POINTS: step.mean_accuracy}
+    else:
+        kind = "boxed"
+        rates = {"mean_accuracy": step.mean_accuracy, "majority_accuracy": step.majority_accuracy}
+    metrics = {}
+    for name, rate in rates.items():
+        if rate.value is not None:
+            interval = {"low": rate.low, "high": rate.high, "n": rate.n}
+            metrics[name] = log.EvalMetric(name=name, value=rate.value, metadata=interval)
+    return log.EvalScore(name=kind, scorer=kind, reducer="mean", metrics=metrics)
+
+
 def _sample(
     run: Results, problem: ProblemResult, t: int, i: int, journals: Archive
 ) -> log.EvalSample:
-    name, member = run.head.model["name"], problem.steps[t].members[i]
-    found = journals.record(member.key)
-    statement = problem.statement or f"(the statement of {problem.id} is not in these results)"
-    question = [  # the prompt, or the problem if no journal has the prompt
-        MESSAGES.get(message["role"], model.ChatMessageUser)(
-            content=message["content"], source="input"
-        )
-        for message in (found and found.messages) or [{"role": "user", "content": statement}]
-    ]
-    content: list[Any] = [model.ContentText(text=found.completion.text.strip() if found else "")]
-    if found and found.completion.thinking:
-        content.insert(0, model.ContentReasoning(reasoning=found.completion.thinking))
-    reply = model.ChatMessageAssistant(content=content, model=name, source="generate")
-    output = model.ModelOutput.from_message(
-        reply, stop_reason=STOPS.get(member.finish_reason, "unknown")
-    )
-    output.model, output.time = name, member.seconds
-    read, written = member.prompt_tokens, member.completion_tokens
-    if read is not None and written is not None:  # inspect needs both
-        cached = member.cached_tokens
-        output.usage = model.ModelUsage(
-            input_tokens=read,
-            output_tokens=written,
-            total_tokens=read + written,
-            input_tokens_cache_read=cached,
-        )
+    member = problem.steps[t].members[i]
+    name = run.head.model["name"]
+    record = journals.record(member.key)
+    question = _question(problem, record)
+    output = _output(name, member, record)
+    error = None
+    if member.error:
+        error = log.EvalError(message=member.error, traceback="", traceback_ansi="")
     return log.EvalSample(
         id=problem.name,
         epoch=i + 1,
         input=question,
         target=problem.answer or "",
-        messages=[*question, reply],
+        messages=[*question, output.message],
         output=output,
         scores=_scores(member),
         metadata={
             "step": t,
             "member": i,
             "parents": member.parents,
-            "input": "the prompt" if found else "the problem",
+            "input": "the prompt" if record else "the problem",
         },
         model_usage={name: output.usage} if output.usage else {},
-        error=log.EvalError(message=member.error, traceback="", traceback_ansi="")
-        if member.error
-        else None,
+        error=error,
         total_time=member.seconds,
     )
+
+
+def _question(problem: ProblemResult, record: Record | None) -> list[Any]:
+    """Return the prompt, or the problem if no journal has the prompt."""
+    messages = record.messages if record else None
+    if not messages:
+        missing = f"(the statement of {problem.id} is not in these results)"
+        messages = [{"role": "user", "content": problem.statement or missing}]
+    question = []
+    for message in messages:
+        kind = MESSAGES.get(message["role"], model.ChatMessageUser)
+        question.append(kind(content=message["content"], source="input"))
+    return question
+
+
+def _output(name: str, member: MemberResult, record: Record | None) -> model.ModelOutput:
+    """Return the reply of a member, with its tokens if the server counted them."""
+    content: list[Any] = []
+    if record and record.completion.thinking:
+        content.append(model.ContentReasoning(reasoning=record.completion.thinking))
+    content.append(model.ContentText(text=record.completion.text.strip() if record else ""))
+    reply = model.ChatMessageAssistant(content=content, model=name, source="generate")
+    reason = STOPS.get(member.finish_reason, "unknown")
+    output = model.ModelOutput.from_message(reply, stop_reason=reason)
+    output.model = name
+    output.time = member.seconds
+    prompt = member.prompt_tokens
+    completion = member.completion_tokens
+    if prompt is not None and completion is not None:  # inspect needs both
+        output.usage = model.ModelUsage(
+            input_tokens=prompt,
+            output_tokens=completion,
+            total_tokens=prompt + completion,
+            input_tokens_cache_read=member.cached_tokens,
+        )
+    return output
 
 
 def _scores(member: MemberResult) -> dict[str, scorer.Score]:
     """Return the grade of a member, or nothing if the member is not graded."""
     if member.is_proof:
-        words = "\n\n".join(member.reasons) or None
-        return (
-            {}
-            if member.known_worth is None
-            else {"points": scorer.Score(value=member.known_worth, explanation=words)}
-        )
+        if member.known_worth is None:
+            return {}
+        reasons = "\n\n".join(member.reasons) or None
+        return {"points": scorer.Score(value=member.known_worth, explanation=reasons)}
     if member.correct is None:
         return {}
-    doubt, value = ", ".join(member.doubts), scorer.CORRECT if member.correct else scorer.INCORRECT
-    more = {"doubt": doubt or None, "finish_reason": member.finish_reason, "group": member.group}
-    explanation = f"doubt: {doubt}" if doubt else None
-    return {
-        "boxed": scorer.Score(
-            value=value, answer=member.answer, explanation=explanation, metadata=more
-        )
-    }
+    doubt = ", ".join(member.doubts)
+    score = scorer.Score(
+        value=scorer.CORRECT if member.correct else scorer.INCORRECT,
+        answer=member.answer,
+        explanation=f"doubt: {doubt}" if doubt else None,
+        metadata={
+            "doubt": doubt or None,
+            "finish_reason": member.finish_reason,
+            "group": member.group,
+        },
+    )
+    return {"boxed": score}

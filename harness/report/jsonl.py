@@ -19,7 +19,7 @@ from core.base.terminal import say
 from core.client.journal import Archive
 from harness.results import read
 from harness.results.find import archive
-from harness.results.model import Head, MemberResult, ProblemResult, total
+from harness.results.model import CallCost, Head, MemberResult, ProblemResult, total
 
 STDOUT = "-"
 OURS = ("model_solution", "cost_run", "history")  # fields in every line of an export
@@ -52,34 +52,34 @@ def write(path: Path, to: str) -> None:
             f"{out} exists and is not an export of results. Choose another name, or move that file "
             "away"
         )
-    head, _, both = read.read_raw(path)
-    lacks: list[bool] = []  # for each problem, True if it has no history
+    head, _, problems = read.read_raw(path)
+    has_history: list[bool] = []  # of each problem
     with archive(path, head.experiment) as journals:
 
         def lines() -> Iterator[bytes]:
-            for row, problem in both:
+            for row, problem in problems:
                 fields = line(row, problem, head, journals)
-                lacks.append(fields["history"] is None)
+                has_history.append(fields["history"] is not None)
                 yield json.dumps(fields, ensure_ascii=True).encode() + b"\n"
 
         if to == STDOUT:
-            sys.stdout.writelines(each.decode() for each in lines())
+            sys.stdout.writelines(encoded.decode() for encoded in lines())
             sys.stdout.flush()
         else:
             write_atomically(out, lines())
-            print(f"jsonl   {out} ({len(lacks)} lines)")
+            print(f"jsonl   {out} ({len(has_history)} lines)")
     if not head.complete:
         say(
             f"note: {path.name} is partial. The export contains the problems and steps so far",
             sys.stderr,
         )
-    if any(lacks):
-        lacking = (
-            f"the history of {sum(lacks)} of {len(lacks)} problems of {path.name} is null, because "
-            "the journals"
+    if not all(has_history):
+        lacking = f"{has_history.count(False)} of {len(has_history)} problems of {path.name}"
+        say(
+            f"note: the history of {lacking} is null, because the journals in {journals.folder} "
+            "lack completions. Put the journal of the run there and export again",
+            sys.stderr,
         )
-        remedy = "lack completions. Put the journal of the run there and export again"
-        say(f"note: {lacking} in {journals.folder} {remedy}", sys.stderr)
 
 
 def is_foreign(path: Path, fields: Sequence[str]) -> bool:
@@ -97,37 +97,52 @@ def line(
     row: dict[str, Any], problem: ProblemResult, head: Head, journals: Archive
 ) -> dict[str, Any]:
     """Return a problem as an object. `row` is the problem as stored in the results file."""
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "id": problem.id,
         "problem": problem.statement,
         "answer": problem.answer,
-    } | problem.columns
-    found |= {} if problem.seed is None else {"seed": problem.seed}
-    found |= {"split": problem.split} if problem.split else {}
-    found |= dict.fromkeys(("model_solution", "model_answer", "correct", "finish_reason"))
+    }
+    fields |= problem.columns
+    if problem.seed is not None:
+        fields["seed"] = problem.seed
+    if problem.split:
+        fields["split"] = problem.split
+    fields |= dict.fromkeys(("model_solution", "model_answer", "correct", "finish_reason"))
     if problem.steps:
         members = problem.steps[-1].members
         member = chosen(members)
-        reply = journals.get(member.key)
-        # "length" would mean that the text is truncated. An elicited answer belongs to a reply that
-        # ended.
-        is_forced = reply and reply.forced is not None and reply.truncated
-        found |= {"model_solution": reply.text if reply else None, "model_answer": member.answer}
-        found |= {
-            "correct": member.correct,
-            "finish_reason": "forced" if is_forced else member.finish_reason,
-        }
-        found |= _grade(member)
-        stored = row["steps"][-1]["members"][members.index(member)]
+        fields |= _solution(member, journals)
         if member.is_proof:
-            found |= {name: stored.get(ours) for name, ours in GRADED.items()}
-    return found | {"cost_run": cost(problem, head.prices), "history": history(problem, journals)}
+            stored = row["steps"][-1]["members"][members.index(member)]
+            fields |= {name: stored.get(ours) for name, ours in GRADED.items()}
+    fields["cost_run"] = cost(problem, head.prices)
+    fields["history"] = history(problem, journals)
+    return fields
+
+
+def _solution(member: MemberResult, journals: Archive) -> dict[str, Any]:
+    """Return the text, the answer and the grade of a member."""
+    reply = journals.get(member.key)
+    finish_reason = member.finish_reason
+    # "length" would mean that the text is truncated. An elicited answer belongs to a reply that
+    # ended.
+    if reply and reply.forced is not None and reply.truncated:
+        finish_reason = "forced"
+    return {
+        "model_solution": reply.text if reply else None,
+        "model_answer": member.answer,
+        "correct": member.correct,
+        "finish_reason": finish_reason,
+        **_grade(member),
+    }
 
 
 def _grade(member: MemberResult) -> dict[str, Any]:
     """Return the field `grade` (None: missing), or no field if the member is marked right or wrong
     without a grade."""
-    return {} if member.grade is None and member.correct is not None else {"grade": member.grade}
+    if member.grade is None and member.correct is not None:
+        return {}
+    return {"grade": member.grade}
 
 
 def chosen(members: Sequence[MemberResult]) -> MemberResult:
@@ -145,11 +160,11 @@ def chosen(members: Sequence[MemberResult]) -> MemberResult:
 def cost(problem: ProblemResult, prices: Prices | None) -> dict[str, float | None]:
     """Return the tokens and dollars of a problem's completions and side calls, without gradings
     (None: unknown)."""
-    counted = [call.counted for step in problem.steps for call in step.new_calls]
+    counts = [call.counted for step in problem.steps for call in step.new_calls]
     return {
-        "input_tokens": total(prompt for prompt, _, _ in counted),
-        "output_tokens": total(completion for _, _, completion in counted),
-        "cost": total(prices.dollars(each) for each in counted) if prices else None,
+        "input_tokens": total(prompt for prompt, _, _ in counts),
+        "output_tokens": total(completion for _, _, completion in counts),
+        "cost": total(prices.dollars(counted) for counted in counts) if prices else None,
     }
 
 
@@ -159,29 +174,39 @@ def history(problem: ProblemResult, journals: Archive) -> list[dict[str, Any]] |
     Calls are ordered by step and member. Side calls follow their member. A failed request has an
     error but no reply.
     """
-    asked = [
-        ({"step": step.step, "member": place}, member, call)
-        for step in problem.steps
-        for place, member in enumerate(step.members)
-        for call in (member.side_calls if member.carried_over else member.calls)
-    ]
     messages: list[dict[str, Any]] = []
-    for number, (place, member, call) in enumerate(asked):
-        at = {"call": number} | place
-        if call.error:
-            messages.append({"role": "assistant", "content": None, "error": call.error} | at)
-            continue
-        if (found := journals.record(call.key)) is None:
-            return None
-        messages += [message | at for message in found.messages]
-        reply = {
-            "role": "assistant",
-            "content": found.completion.text,
-            "thinking": found.completion.thinking,
-        } | at
-        if call is member:
-            reply |= {"answer": member.answer, "correct": member.correct} | _grade(member)
-        else:
-            reply |= {"side_call": True}
-        messages.append(reply | {"finish_reason": call.finish_reason})
+    calls = 0
+    for step in problem.steps:
+        for number, member in enumerate(step.members):
+            for call in member.side_calls if member.carried_over else member.calls:
+                at = {"call": calls, "step": step.step, "member": number}
+                exchange = _exchange(member, call, at, journals)
+                if exchange is None:
+                    return None
+                messages += exchange
+                calls += 1
     return messages
+
+
+def _exchange(
+    member: MemberResult, call: CallCost, at: dict[str, int], journals: Archive
+) -> list[dict[str, Any]] | None:
+    """Return the prompt and reply of a call, or None if no journal has them. `at` has the call's
+    numbers, which each message gets."""
+    if call.error:
+        return [{"role": "assistant", "content": None, "error": call.error} | at]
+    record = journals.record(call.key)
+    if record is None:
+        return None
+    reply: dict[str, Any] = {
+        "role": "assistant",
+        "content": record.completion.text,
+        "thinking": record.completion.thinking,
+    }
+    reply |= at
+    if call is member:
+        reply |= {"answer": member.answer, "correct": member.correct} | _grade(member)
+    else:
+        reply["side_call"] = True
+    reply["finish_reason"] = call.finish_reason
+    return [*(message | at for message in record.messages), reply]

@@ -28,14 +28,16 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
+FileVersion = tuple[Path, int, int]  # a path, its time of change in ns, and its size
 
 
 class Live:
     """The results on a live page. A results file is read again if it has changed."""
 
     def __init__(self, names: Sequence[str], folder: Path) -> None:
-        self._names, self._folder = names, folder
-        self._seen: list[tuple[Path, int, int]] = []
+        self._names = names
+        self._folder = folder
+        self._versions: list[FileVersion] = []
         self.runs: list[Results] = []
         self.known: dict[str, Any] = {}
         self.view: registry.View | None = None
@@ -48,22 +50,32 @@ class Live:
         compared = comparison(self._names, self._folder)
         lab = registry.report_of(compared) if compared else None
         records = lab.records(compared) if lab and compared else []
-        seen = [
-            (path, (stat := path.stat()).st_mtime_ns, stat.st_size) for path in (*paths, *records)
-        ]
-        if seen != self._seen:
-            known = dict(zip(self._seen, self.runs, strict=False))
-            self.runs = [known.get(each) or Results(each[0]) for each in seen[: len(paths)]]
-            self.view = lab.page(compared, self.runs) if lab and compared and records else None
-            self.known = page.data(self.runs, view=self.view)
-            self._seen, self.tag = seen, f'"{hash(tuple(seen))}"'
+        versions = [_version(path) for path in (*paths, *records)]
+        if versions == self._versions:
+            return
+        # the first versions belong to the runs, the others to records
+        read = dict(zip(self._versions, self.runs, strict=False))
+        runs = []
+        for version, path in zip(versions, paths, strict=False):
+            runs.append(read.get(version) or Results(path))
+        self.runs = runs
+        self.view = lab.page(compared, runs) if lab and compared and records else None
+        self.known = page.data(runs, view=self.view)
+        self._versions = versions
+        self.tag = f'"{hash(tuple(versions))}"'
+
+
+def _version(path: Path) -> FileVersion:
+    stat = path.stat()
+    return path, stat.st_mtime_ns, stat.st_size
 
 
 def _newest(path: Path) -> Path:
     """Return the newer file of a run: its complete or its partial results."""
     stem = path.name.removesuffix(".json").removesuffix(".partial")
-    both = [path.with_name(f"{stem}{ending}") for ending in (".json", ".partial.json")]
-    return max(filter(Path.exists, both), key=lambda other: other.stat().st_mtime_ns, default=path)
+    paths = [path.with_name(f"{stem}{ending}") for ending in (".json", ".partial.json")]
+    existing = [candidate for candidate in paths if candidate.exists()]
+    return max(existing, key=lambda candidate: candidate.stat().st_mtime_ns, default=path)
 
 
 def application(live: Live) -> Starlette:
@@ -74,32 +86,39 @@ def application(live: Live) -> Starlette:
         try:
             live.renew()
         except (UserError, OSError) as error:  # a browser asks again
-            return Response(
-                f"waiting: {error}\n", 503, HEADERS | {"Refresh": str(EVERY)}, "text/plain"
-            )
+            headers = HEADERS | {"Refresh": str(EVERY)}
+            return Response(f"waiting: {error}\n", 503, headers, "text/plain")
         if request.url.path == "/":
             pieces = page.html(live.known, live=EVERY, view=live.view)
             return Response(b"".join(pieces), 200, HEADERS, "text/html")
         if request.url.path == "/data":
-            status = 304 if request.headers.get("if-none-match") == live.tag else 200
-            body = json.dumps(live.known, ensure_ascii=True) if status == 200 else None
-            return Response(body, status, HEADERS | {"ETag": live.tag}, "application/json")
-        run, number, tier = (request.path_params[name] for name in ("run", "number", "tier"))
-        if (
-            run >= len(live.runs)
-            or number >= len(live.runs[run].problems)
-            or tier not in texts.TIERS
-        ):
-            return Response("no such problem\n", 404, HEADERS, "text/plain")
-        with archive(live.runs[run].path, live.runs[run].head.experiment) as journals:
-            tiers, _ = texts.of_problem(live.runs[run].problems[number], journals)
-        return Response(
-            json.dumps(tiers[tier], ensure_ascii=True), 200, HEADERS, "application/json"
-        )
+            return _data(live, request.headers.get("if-none-match"))
+        return _texts(live, **request.path_params)
 
     paths = ("/", "/data", "/part/p{run:int}-{number:int}-{tier}")
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])
     return Starlette(routes=[Route(path, answer) for path in paths], middleware=[hosts])
+
+
+def _data(live: Live, tag: str | None) -> Response:
+    """Return the page's data, unless the browser has them already."""
+    headers = HEADERS | {"ETag": live.tag}
+    if tag == live.tag:
+        return Response(None, 304, headers, "application/json")
+    body = json.dumps(live.known, ensure_ascii=True)
+    return Response(body, 200, headers, "application/json")
+
+
+def _texts(live: Live, run: int, number: int, tier: str) -> Response:
+    """Return the texts of a problem."""
+    has_problem = run < len(live.runs) and number < len(live.runs[run].problems)
+    if not has_problem or tier not in texts.TIERS:
+        return Response("no such problem\n", 404, HEADERS, "text/plain")
+    results = live.runs[run]
+    with archive(results.path, results.head.experiment) as journals:
+        tiers, _ = texts.of_problem(results.problems[number], journals)
+    body = json.dumps(tiers[tier], ensure_ascii=True)
+    return Response(body, 200, HEADERS, "application/json")
 
 
 def serve(names: Sequence[str], folder: Path, port: int) -> None:
@@ -114,8 +133,7 @@ def serve(names: Sequence[str], folder: Path, port: int) -> None:
         raise UserError(
             f"port {port} of 127.0.0.1 is not available. Set --port to another port, or to 0"
         ) from None
-    print(f"report  http://127.0.0.1:{listener.getsockname()[1]}/ (Ctrl-C ends it)", flush=True)
-    server = uvicorn.Server(
-        uvicorn.Config(application(live), log_level="warning", timeout_graceful_shutdown=1)
-    )
-    server.run(sockets=[listener])
+    address, port = listener.getsockname()
+    print(f"report  http://{address}:{port}/ (Ctrl-C ends it)", flush=True)
+    config = uvicorn.Config(application(live), log_level="warning", timeout_graceful_shutdown=1)
+    uvicorn.Server(config).run(sockets=[listener])

@@ -19,9 +19,9 @@ from core.base.stats import DRAWS, LEVEL
 from core.base.terminal import columns, cut, wrapped
 from core.engines.shape import Shape
 from harness.report import plot
-from harness.report.budgets import Row, columns_of, pair, rows, shown, table
+from harness.report.budgets import Row, columns_of, pair, rows, table, to_json
 from harness.report.table import NONE, Column, Table, legend
-from harness.report.tables import POINTS, interval
+from harness.report.tables import POINTS, interval, percent
 from harness.results import read, write
 from harness.results.cost_meter import UNITS, Meter
 
@@ -32,11 +32,30 @@ Values = Mapping[str, Mapping[str, Any]]  # the swept constants of each run, by 
 
 
 @dataclass(frozen=True)
+class Contents:
+    """The contents of a comparison's files."""
+
+    rows: list[Row]
+    graded: list[Row]  # the rows with answers and grades
+    tables: list[Table]
+    notes: list[str]
+
+    def bodies(self, width: int = 0) -> list[str]:
+        return [table.body(width) for table in self.tables]
+
+    def below(self) -> str:
+        """Return the notes and the legend as lines below the tables."""
+        explained = legend(self.tables[0].columns)
+        about = f"brackets contain 95% intervals over problems. {explained}"
+        return "\n".join(f"note: {note}" for note in (*self.notes, about))
+
+
+@dataclass(frozen=True)
 class Matched:
     """A comparison at equal compute. Without `budgets`, it compares whole runs."""
 
     # Fields of the first line of table.jsonl. The other lines are the rows.
-    kept_fields: ClassVar[tuple[str, ...]] = (
+    stored_fields: ClassVar[tuple[str, ...]] = (
         "runs",
         "reference",
         "budgets",
@@ -56,92 +75,120 @@ class Matched:
     of_proofs: bool = False  # True for proofs, which have points after grading
 
     @property
-    def what(self) -> str:
+    def metric(self) -> str:
         return POINTS if self.of_proofs else "accuracy of the vote, %"
 
     def paths(self) -> dict[str, list[Path]]:
-        return {name: [self.folder / each for each in of] for name, of in self.runs.items()}
+        paths = {}
+        for scaffold, names in self.runs.items():
+            paths[scaffold] = [self.folder / name for name in names]
+        return paths
 
     def show(self) -> str:
         """Write the table and figure. Return the columns that fit the terminal. Raises UserError
         for invalid files."""
-        found = rows(self.paths(), self.budgets, self.meter)
-        graded = [row for row in found if row.answered and row.accuracy.n]
-        tables, notes = self.tabulate(found, bool(graded))
-        about = f"brackets contain 95% intervals over problems. {legend(tables[0].columns)}"
-        below, width = "\n".join(f"note: {note}" for note in (*notes, about)), columns()
-        write_atomically(
-            self.folder / TABLE,
-            "\n\n".join([*(each.body() for each in tables), f"{below}\n"]).encode(),
-        )
+        contents = self._contents()
+        self._write(contents)
+        return self._text(contents)
+
+    def _contents(self) -> Contents:
+        figures = rows(self.paths(), self.budgets, self.meter)
+        graded = [row for row in figures if row.answered and row.accuracy.n]
+        tables, notes = self.tabulate(figures, bool(graded))
+        return Contents(figures, graded, tables, notes)
+
+    def _write(self, contents: Contents) -> None:
+        """Write table.txt, table.jsonl, and the figures if there are grades."""
+        text = "\n\n".join([*contents.bodies(), contents.below()]) + "\n"
+        write_atomically(self.folder / TABLE, text.encode())
+        lines = [self._summary(contents.notes), *(to_json(row) for row in contents.rows)]
+        text = "".join(f"{json.dumps(line)}\n" for line in lines)
+        write_atomically(self.folder / "table.jsonl", text.encode())
+        if contents.graded:
+            first = next(iter(self.paths().values()))[0]
+            document = read.read(first)[0].document
+            self.draw(document | {"config": {}}, contents.graded)
+
+    def _summary(self, notes: Sequence[str]) -> dict[str, Any]:
+        """Return the first line of table.jsonl."""
         summary: dict[str, Any] = {
             "experiment": self.folder.name,
             "made": write.now(),
             "unit": self.meter.unit,
         }
-        summary |= {name: getattr(self, name) for name in self.kept_fields} | {"notes": notes}
-        shape, prices = self.meter.shape, self.meter.prices
-        summary |= {"shape": shape and structs.asdict(shape), "prices": prices and asdict(prices)}
-        lines = [json.dumps(line) for line in (summary, *map(shown, found))]
-        write_atomically(self.folder / "table.jsonl", ("\n".join(lines) + "\n").encode())
-        if graded:
-            document = read.read(next(iter(self.paths().values()))[0])[0].document
-            self.draw(document | {"config": {}}, graded)
-        whole = f"\nall figures: {self.folder / TABLE}" if width else ""
-        return "\n\n".join(
-            [*(each.body(width) for each in tables), f"{wrapped(below, '  ', width)}{whole}"]
-        )
+        for name in self.stored_fields:
+            summary[name] = getattr(self, name)
+        shape = self.meter.shape
+        prices = self.meter.prices
+        summary["notes"] = notes
+        summary["shape"] = structs.asdict(shape) if shape else None
+        summary["prices"] = asdict(prices) if prices else None
+        return summary
 
-    def tabulate(self, found: list[Row], is_graded: bool) -> tuple[list[Table], list[str]]:
+    def _text(self, contents: Contents) -> str:
+        width = columns()
+        below = wrapped(contents.below(), "  ", width)
+        if width:
+            below += f"\nall figures: {self.folder / TABLE}"
+        return "\n\n".join([*contents.bodies(width), below])
+
+    def tabulate(self, figures: list[Row], is_graded: bool) -> tuple[list[Table], list[str]]:
         """Pair the rows with the reference. Return their table, and notes."""
-        pair(found, self.reference)
-        what = POINTS if self.of_proofs else "accuracy"
-        return [table(found, self.reference, self.meter, what)], self.notes(found, is_graded)
+        pair(figures, self.reference)
+        metric = POINTS if self.of_proofs else "accuracy"
+        return [table(figures, self.reference, self.meter, metric)], self.notes(figures, is_graded)
 
     def draw(self, document: dict[str, Any], graded: Sequence[Row]) -> None:
         """Draw the rows with grades. `document` has the fields of a run for the title."""
         points = [(row.name, row.budget, row.accuracy.to_json()) for row in graded]
-        plot.matched(document, points, self.folder / "frontier.png", self.meter, self.what)
+        plot.matched(document, points, self.folder / "frontier.png", self.meter, self.metric)
 
-    def notes(self, found: Sequence[Row], is_graded: bool) -> list[str]:
-        worth, one = (
-            ("column of points", "proof")
-            if self.of_proofs
-            else ("accuracy of the vote in %", "answer")
-        )
-        budgets = f"Budgets for a problem are in {UNITS[self.meter.unit]}. " if self.budgets else ""
-        notes = [
-            f"{self.about}, seeds {', '.join(map(str, self.seeds))}. {budgets}The {worth} counts "
-            f"problems without {one}s as 0, and has - if all problems lack {one}s. Scaffolds that "
-            "begin with plain samples share the samples of a seed"
-        ]
+    def notes(self, figures: Sequence[Row], is_graded: bool) -> list[str]:
+        notes = [self._note_on_columns()]
         if not is_graded and self.of_proofs:
-            grade = f"bash scripts/grade.sh {self.folder.name} GRADER=card"
+            command = f"bash scripts/grade.sh {self.folder.name} GRADER=card"
             notes.append(
                 "not graded. To grade the proofs of each budget and write this table again, run "
-                f"{grade}"
+                f"{command}"
             )
-        lacking = [
-            row for row in found if is_graded and row.answered and row.accuracy.n < len(row.scores)
-        ]
-        if lacking:
-            at = [f" at {self.meter.shown(row.budget)}" if self.budgets else "" for row in lacking]
-            of_each = ", ".join(
-                f"{row.name}{of} n={row.accuracy.n}" for row, of in zip(lacking, at, strict=True)
-            )
-            notes.append(
-                f"grades of some problems are missing. These rows have fewer problems: {of_each}"
-            )
+        if is_graded:
+            notes += self._note_on_missing_grades(figures)
         notes += self.doubts
-        answered = {row.name for row in found if row.answered}
-        if none := [
-            name for name in dict.fromkeys(row.name for row in found) if name not in answered
-        ]:
-            notes.append(
-                f"no budget suffices for a{'' if self.of_proofs else 'n'} {one} by: "
-                f"{', '.join(none)}"
-            )
+        answered = {row.name for row in figures if row.answered}
+        names = dict.fromkeys(row.name for row in figures)
+        silent = [name for name in names if name not in answered]
+        if silent:
+            answer = "a proof" if self.of_proofs else "an answer"
+            notes.append(f"no budget suffices for {answer} by: {', '.join(silent)}")
         return notes
+
+    def _note_on_columns(self) -> str:
+        column = "accuracy of the vote in %"
+        answers = "answers"
+        if self.of_proofs:
+            column = "column of points"
+            answers = "proofs"
+        seeds = ", ".join(map(str, self.seeds))
+        budgets = f"Budgets for a problem are in {UNITS[self.meter.unit]}. " if self.budgets else ""
+        return (
+            f"{self.about}, seeds {seeds}. {budgets}The {column} counts problems without {answers} "
+            f"as 0, and has - if all problems lack {answers}. Scaffolds that begin with plain "
+            "samples share the samples of a seed"
+        )
+
+    def _note_on_missing_grades(self, figures: Sequence[Row]) -> list[str]:
+        """Return a note that names rows with fewer problems, or nothing."""
+        named = []
+        for row in figures:
+            if row.answered and row.accuracy.n < len(row.scores):
+                budget = f" at {self.meter.shown(row.budget)}" if self.budgets else ""
+                named.append(f"{row.name}{budget} n={row.accuracy.n}")
+        if not named:
+            return []
+        return [
+            "grades of some problems are missing. These rows have fewer problems: "
+            f"{', '.join(named)}"
+        ]
 
 
 @dataclass(frozen=True)
@@ -150,99 +197,115 @@ class Sweep(Matched):
     a map."""
 
     swept: Values = field(default_factory=dict)
-    kept_fields: ClassVar[tuple[str, ...]] = (*Matched.kept_fields, "swept")
+    stored_fields: ClassVar[tuple[str, ...]] = (*Matched.stored_fields, "swept")
 
-    def tabulate(self, found: list[Row], is_graded: bool) -> tuple[list[Table], list[str]]:
+    def tabulate(self, figures: list[Row], is_graded: bool) -> tuple[list[Table], list[str]]:
         """Return the table and map, and notes. Sorts the rows by tokens, and pairs them with the
         best."""
-        found.sort(key=lambda row: (row.means["tokens"], -row.accuracy.value))
-        best = max(found, key=lambda row: row.accuracy.value if row.accuracy.n else -1)
-        pair(found, best.name, math.comb(len(found), 2))
+        figures.sort(key=lambda row: (row.means["tokens"], -row.accuracy.value))
+        best = max(figures, key=lambda row: row.accuracy.value if row.accuracy.n else -1)
+        pair(figures, best.name, math.comb(len(figures), 2))
+        self._mark_front(figures)
+        tables = [Table("", self._columns(figures, best.name))]
+        notes = self.notes(figures, is_graded)
+        if is_graded:
+            notes.insert(0, verdict(figures, best))
+            grid = map_of(figures, self.swept)
+            if grid:
+                tables.append(grid.table())
+        return tables, notes
+
+    def _mark_front(self, figures: Sequence[Row]) -> None:
+        """Set `more` of the rows, which are sorted by tokens. Runs on the front are more accurate
+        than all cheaper runs."""
         highest = -1.0
-        for row in found:
-            # 0: unknown
-            is_on_front = row.answered and row.means["tokens"] > 0 and row.accuracy.value > highest
-            highest = row.accuracy.value if is_on_front else highest
+        for row in figures:
+            has_tokens = row.means["tokens"] > 0  # 0: unknown
+            is_on_front = row.answered and has_tokens and row.accuracy.value > highest
+            if is_on_front:
+                highest = row.accuracy.value
             row.more = {
                 "constants": self.swept[row.name],
                 "mean": row.mean.to_json(),
                 "front": is_on_front,
             }
-        grid = map_of(found, self.swept) if is_graded else None
-        notes = [*([verdict(found, best)] if is_graded else []), *self.notes(found, is_graded)]
-        return [
-            Table("", self._columns(found, best.name)),
-            *([grid.table()] if grid else []),
-        ], notes
 
-    def _columns(self, found: Sequence[Row], best: str) -> list[Column]:
-        what = POINTS if self.of_proofs else "vote"
-        known = {each.head: each for each in columns_of(found, best, self.meter, what)}
-        means = [interval(row.mean.to_json()) for row in found]
-        front = ["+" if row.more["front"] else "" for row in found]
-        heads = ("tokens", "path s", "calls", "prompt", "cached", "read", "read_cold", "dollars")
-        return [
-            replace(known["scaffold"], head="run"),
-            known[what],
-            *(
-                []
-                if self.of_proofs
-                else [Column("mean", means, "accuracy of all members of the last population")]
-            ),
-            known[f"minus {best}"],
-            replace(known["p (Holm)"], meaning=HOLM),
+    def _columns(self, figures: Sequence[Row], best: str) -> list[Column]:
+        metric = POINTS if self.of_proofs else "vote"
+        by_head = {column.head: column for column in columns_of(figures, best, self.meter, metric)}
+        shown = [replace(by_head["scaffold"], head="run"), by_head[metric]]
+        if not self.of_proofs:
+            means = [interval(row.mean.to_json()) for row in figures]
+            shown.append(Column("mean", means, "accuracy of all members of the last population"))
+        front = ["+" if row.more["front"] else "" for row in figures]
+        shown += [
+            by_head[f"minus {best}"],
+            replace(by_head["p (Holm)"], meaning=HOLM),
             Column("front", front, "+ if all cheaper runs are less accurate"),
-            *(known[head] for head in heads if head in known),
         ]
+        for head in (
+            "tokens",
+            "path s",
+            "calls",
+            "prompt",
+            "cached",
+            "read",
+            "read_cold",
+            "dollars",
+        ):
+            if head in by_head:
+                shown.append(by_head[head])
+        return shown
 
     def draw(self, document: dict[str, Any], graded: Sequence[Row]) -> None:
         """Draw the vote against tokens, and the map."""
-        points = [
-            (row.name, row.means["tokens"], row.accuracy.to_json(), row.more["front"])
-            for row in graded
-        ]
-        if any(is_on_front for *_, is_on_front in points):
-            plot.swept(document, points, self.folder / "frontier.png", self.what)
-        if grid := map_of(graded, self.swept):
-            down, across = zip(grid.names, (grid.down, grid.across), strict=True)
+        points = []
+        for row in graded:
+            estimate = row.accuracy.to_json()
+            points.append((row.name, row.means["tokens"], estimate, row.more["front"]))
+        if any(row.more["front"] for row in graded):
+            plot.swept(document, points, self.folder / "frontier.png", self.metric)
+        grid = map_of(graded, self.swept)
+        if grid:
             means = [[100 * mean for mean in row] for row in grid.means]
-            plot.grid(document, across, down, means, self.folder / "map.png", 100, self.what)
+            across = (grid.names[1], grid.across)
+            down = (grid.names[0], grid.down)
+            plot.grid(document, across, down, means, self.folder / "map.png", 100, self.metric)
 
 
 def compared_in(folder: Path) -> Matched:
     """Read the comparison in `folder`. Raises UserError if its table is missing, invalid or of
     another version."""
     path = folder / "table.jsonl"
-    fields = parse_json(
-        read_text(path, "the table", AGAIN).partition("\n")[0], f"the table {path}", AGAIN
-    )
+    first_line = read_text(path, "the table", AGAIN).partition("\n")[0]
+    fields = parse_json(first_line, f"the table {path}", AGAIN)
     try:
-        shape, prices = fields["shape"], fields["prices"]
-        meter = Meter(fields["unit"], shape and Shape(**shape), prices and Prices(**prices))
+        shape = fields["shape"] and Shape(**fields["shape"])
+        prices = fields["prices"] and Prices(**fields["prices"])
+        meter = Meter(fields["unit"], shape, prices)
         kind = Sweep if "swept" in fields else Matched
-        found = kind(folder, meter=meter, **{name: fields[name] for name in kind.kept_fields})
+        stored = {name: fields[name] for name in kind.stored_fields}
+        compared = kind(folder, meter=meter, **stored)
     except (KeyError, TypeError):
         raise UserError(f"the first line of {path} lacks fields of a comparison. {AGAIN}") from None
-    if any(Path(name).name != name for names in found.runs.values() for name in names):
-        raise UserError(f"the table {path} names results outside its folder. {AGAIN}")
-    return found
+    for names in compared.runs.values():
+        if any(Path(name).name != name for name in names):
+            raise UserError(f"the table {path} names results outside its folder. {AGAIN}")
+    return compared
 
 
-def verdict(found: Sequence[Row], best: Row) -> str:
+def verdict(figures: Sequence[Row], best: Row) -> str:
     """Name the best run, and what remains of its lead after the correction for all pairs."""
-    others = [row for row in found if row is not best]
+    others = [row for row in figures if row is not best]
     level = [row for row in others if row.p_holm is None or row.p_holm > LEVEL]
-    text = (
-        f"best: {best.name} with {interval(best.accuracy.to_json())} at "
-        f"{best.means['tokens']:,.0f} tokens"
-    )
+    accuracy = interval(best.accuracy.to_json())
+    text = f"best: {best.name} with {accuracy} at {_tokens(best)}"
     if not others:
         return text
-    text += (
-        f", better than {len(others) - len(level)} of the {len(others)} other runs (p at most "
-        f"{LEVEL:g}, {HOLM})"
-    )
-    if math.comb(len(found), 2) > LEVEL * DRAWS:
+    beaten = len(others) - len(level)
+    condition = f"(p at most {LEVEL:g}, {HOLM})"
+    text += f", better than {beaten} of the {len(others)} other runs {condition}"
+    if math.comb(len(figures), 2) > LEVEL * DRAWS:
         text += (
             f". The test has {DRAWS:,} sign patterns, too few for so many pairs. Sweep fewer "
             "values at a time"
@@ -251,8 +314,12 @@ def verdict(found: Sequence[Row], best: Row) -> str:
         names = cut(", ".join(row.name for row in level), 400)
         cheapest = min([best, *level], key=lambda row: row.means["tokens"])
         text += f". Not told apart from {names}. The cheapest of these is {cheapest.name} "
-        text += f"({cheapest.means['tokens']:,.0f} tokens)"
+        text += f"({_tokens(cheapest)})"
     return f"{text}. The best of several looks better than it is on new problems"
+
+
+def _tokens(row: Row) -> str:
+    return f"{row.means['tokens']:,.0f} tokens"
 
 
 @dataclass(frozen=True)
@@ -268,28 +335,35 @@ class Map:
     def table(self) -> Table:
         """Return the map as a table, in %."""
         first, second = self.names
-        cells = [
-            [NONE if math.isnan(mean) else f"{100 * mean:.1f}" for mean in row]
-            for row in self.means
-        ]
-        columns = zip(self.across, zip(*cells, strict=True), strict=True)
-        names = Column("", [f"{first}={value}" for value in self.down])
-        return Table("", [names, *(Column(f"{second}={value}", of) for value, of in columns)])
+        columns = [Column("", [f"{first}={value}" for value in self.down])]
+        for number, value in enumerate(self.across):
+            cells = [_percent(row[number]) for row in self.means]
+            columns.append(Column(f"{second}={value}", cells))
+        return Table("", columns)
 
 
-def map_of(found: Sequence[Row], values: Values) -> Map | None:
+def map_of(figures: Sequence[Row], values: Values) -> Map | None:
     """Return the map over the first two constants with several values, or None if there are
     fewer."""
-    votes = {row.name: row.accuracy.value for row in found}
-    known = [values[name] for name in votes]
-    names = [name for name in known[0] if len({of[name] for of in known}) > 1][:2]
+    constants = [values[row.name] for row in figures]
+    names = [name for name in constants[0] if len({run[name] for run in constants}) > 1]
     if len(names) < 2:
         return None
-    down, across = (
-        [*dict.fromkeys(of[name] for of in values.values() if of in known)] for name in names
-    )
-    cells = defaultdict(list)
-    for name, vote in votes.items():
-        cells[values[name][names[0]], values[name][names[1]]].append(vote)
-    means = [[fmean(cells[a, b]) if cells[a, b] else math.nan for b in across] for a in down]
-    return Map((names[0], names[1]), down, across, means)
+    first, second = names[:2]
+    votes = defaultdict(list)
+    for row in figures:
+        run = values[row.name]
+        votes[run[first], run[second]].append(row.accuracy.value)
+    # in the order of the sweep
+    swept = [run for run in values.values() if run in constants]
+    down = list(dict.fromkeys(run[first] for run in swept))
+    across = list(dict.fromkeys(run[second] for run in swept))
+    means = []
+    for value in down:
+        cells = [votes[value, other] for other in across]
+        means.append([fmean(cell) if cell else math.nan for cell in cells])
+    return Map((first, second), down, across, means)
+
+
+def _percent(mean: float) -> str:
+    return NONE if math.isnan(mean) else percent(mean)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from core.base.errors import Parser, command
 from core.base.files import results_dir
 from core.base.terminal import wrapped
-from harness.report import tables
+from harness.report import run_table
 from harness.results.find import path_of
 from harness.results.merge import merge
 from harness.results.over_runs import MERGES
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         paths = [path_of(name, folder) for name in (args.first, *args.others)]
         path, document = merge(paths, "", folder, args.by)
         notes = [wrapped(f"note: {warning}", "  ") for warning in document["warnings"]]
-        print("\n".join([tables.text(document), *notes, f"results {path}"]))
+        print("\n".join([run_table.text(document), *notes, f"results {path}"]))
 
 
 if __name__ == "__main__":

@@ -23,21 +23,33 @@ from core.base.errors import UserError
 from core.base.files import read_text, write_atomically
 from core.base.terminal import cut
 from core.types import GOOD, MAX_POINTS
-from harness.report import compare, tables, texts
+from harness.report import compare, run_table, tables, texts
 from harness.report.data import Results
 from harness.report.table import BETWEEN
 from harness.results import write as results
 from harness.results.find import archive
-from harness.results.model import TEXT, MemberResult, ProblemResult
+from harness.results.model import TEXT, MemberResult, ProblemResult, StepResult
 from harness.results.registry import View
 
 Known = dict[str, Any]  # the data of a page
 Packed = Iterable[tuple[str, str]]  # packed texts by id
 WEB = Path(__file__).resolve().parent / "web"
 KATEX = WEB / "katex"
-VIEWS = ("charts", "map", "overview", "lineage", "reading", "compare", "search", "tables")
+VIEWS = (
+    "charts",
+    "map",
+    "overview",
+    "lineage",
+    "rich",
+    "member",
+    "reading",
+    "compare",
+    "search",
+    "tables",
+)
 SCRIPTS = [WEB / f"{name}.js" for name in ("katex/katex.min", "base", *VIEWS)]
-STYLES = [KATEX / "katex.min.css", WEB / "report.css"]
+SHEETS = ("katex/katex.min", "report", "tables", "reading")
+STYLES = [WEB / f"{name}.css" for name in SHEETS]
 FONT = re.compile(r"src:url\((fonts/[\w-]+\.woff2)\)[^;}]*")
 LOADER = jinja2.FunctionLoader(lambda path: Path(path).read_text())
 PAGES = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, loader=LOADER)
@@ -52,37 +64,42 @@ def data(
     """Return the page's data without texts. `compared` is the folder of a comparison, and `view`
     belongs to a lab."""
     names = tables.labels(runs)
+    if view:
+        title = view.data["name"]
+    elif compared:
+        title = compared.name
+    else:
+        title = ", ".join(run.name for run in runs)
     return {
-        "name": view.data["name"]
-        if view
-        else compared.name
-        if compared
-        else ", ".join(run.name for run in runs),
-        "runs": [
-            {
-                "name": name,
-                "title": tables.title(run.document),
-                "head": run.head.document,
-                "steps": replace(tables.steps_table(run.document), title="Steps").page(),
-                "points": _points(run),
-                "problems": [_problem(problem) for problem in run.problems],
-                "missing": run.missing,
-            }
-            for run, name in zip(runs, names, strict=True)
-        ],
+        "name": title,
+        "runs": [_run(run, name) for run, name in zip(runs, names, strict=True)],
         "comparison": view.comparison if view else _comparison(runs, names, bool(compared)),
         "lab": view.data if view else None,
-        "table": compared
-        and {
-            "name": compared.name,
-            "text": table_of(compared),
-            "figures": {
-                path.stem: _packed(path, "image/png") for path in sorted(compared.glob("*.png"))
-            },
-        },
+        "table": _table(compared) if compared else None,
         "most": MAX_POINTS,
         "good": GOOD,
     }
+
+
+def _run(run: Results, name: str) -> dict[str, Any]:
+    steps = run_table.steps_table(run.document)
+    return {
+        "name": name,
+        "title": tables.title(run.document),
+        "head": run.head.document,
+        "steps": replace(steps, title="Steps").page(),
+        "points": _points(run),
+        "problems": [_problem(problem) for problem in run.problems],
+        "missing": run.missing,
+    }
+
+
+def _table(compared: Path) -> dict[str, Any]:
+    """Return the table and the figures of the comparison in a folder."""
+    figures = {}
+    for path in sorted(compared.glob("*.png")):
+        figures[path.stem] = _packed(path, "image/png")
+    return {"name": compared.name, "text": table_of(compared), "figures": figures}
 
 
 def table_of(compared: Path) -> str:
@@ -95,30 +112,34 @@ def _packed(path: Path, kind: str) -> str:
 
 
 def _points(run: Results) -> dict[str, Any] | None:
-    if (proofs := run.document["metrics"].get("proofs")) is None:
+    proofs = run.document["metrics"].get("proofs")
+    if proofs is None:
         return None
     table = tables.worths(proofs)
-    about = BETWEEN.join([table.about, *tables.lacking(proofs), *tables.written_by(proofs)])
-    return replace(table, about=about).page()
+    about = [table.about, *tables.lacking(proofs), *tables.written_by(proofs)]
+    return replace(table, about=BETWEEN.join(about)).page()
 
 
 def _problem(problem: ProblemResult) -> dict[str, Any]:
-    return {
+    fields: dict[str, Any] = {
         "id": cut(problem.name, 200),
         "statement": problem.statement,
         "answer": None if problem.answer is None else cut(problem.answer, TEXT),
-        **({"graded_by": list(problem.graded_by)} if problem.graded_by else {}),
-        "steps": [
-            {
-                "step": step.step,
-                **({"stage": step.stage} if step.stage else {}),
-                "majority_answer": step.majority_answer,
-                "majority_correct": step.majority_correct,
-                "members": [_member(member) for member in step.members],
-            }
-            for step in problem.steps
-        ],
     }
+    if problem.graded_by:
+        fields["graded_by"] = list(problem.graded_by)
+    fields["steps"] = [_step(step) for step in problem.steps]
+    return fields
+
+
+def _step(step: StepResult) -> dict[str, Any]:
+    fields: dict[str, Any] = {"step": step.step}
+    if step.stage:
+        fields["stage"] = step.stage
+    fields["majority_answer"] = step.majority_answer
+    fields["majority_correct"] = step.majority_correct
+    fields["members"] = [_member(member) for member in step.members]
+    return fields
 
 
 def _member(member: MemberResult) -> dict[str, Any]:
@@ -144,13 +165,12 @@ def _comparison(
             pair = compare.pair(compare.result(runs[0]), compare.result(run), anyway=True)
         except UserError as error:
             notes.append(str(error))
-        else:
-            pairs.append(replace(pair, name=name))
-            notes += [] if is_noted else pair.notes
-    return {
-        "table": compare.differences(pairs, names[0]).page() if pairs else None,
-        "notes": [*dict.fromkeys(notes)],
-    }
+            continue
+        pairs.append(replace(pair, name=name))
+        if not is_noted:
+            notes += pair.notes
+    table = compare.differences(pairs, names[0]).page() if pairs else None
+    return {"table": table, "notes": list(dict.fromkeys(notes))}
 
 
 def html(
@@ -158,11 +178,13 @@ def html(
 ) -> Iterator[bytes]:
     """Yield the page in pieces. `known` is its data, and the folder named `folder` has the texts
     that `parts` lack. A page with `live` asks for newer data after so many seconds."""
-    inline, styles = (view.scripts, view.styles) if view else ((), ())
-    scripts = [*SCRIPTS, *inline, WEB / "main.js"]
-    return rendered(
-        WEB / "report.html", scripts, [*STYLES, *styles], known, parts, live=live, texts=folder
-    )
+    scripts = list(SCRIPTS)
+    styles = list(STYLES)
+    if view:
+        scripts += view.scripts
+        styles += view.styles
+    scripts.append(WEB / "main.js")
+    return rendered(WEB / "report.html", scripts, styles, known, parts, live=live, texts=folder)
 
 
 def rendered(
@@ -206,16 +228,15 @@ def write(
     known = data(runs, compared, view)
     taken = sum(len(piece) for piece in html(known, view=view))
     parts = texts.Parts(folder, math.inf if whole else PAGE_BYTES - taken)
-    for r, run in enumerate(runs):
+    for number, run in enumerate(runs):
         run.missing = 0
         with archive(run.path, run.head.experiment) as journals:
-            for n, problem in enumerate(run.problems):
+            for place, problem in enumerate(run.problems):
                 tiers, missing = texts.of_problem(problem, journals)
                 run.missing += missing
-                parts.add(r, n, tiers)
-        known["runs"][r]["missing"] = run.missing
-    inside = (each for tier in parts.inside.values() for each in tier.items())
-    write_atomically(
-        path, html(known, inside, folder=folder.name if folder.exists() else "", view=view)
-    )
-    return [path, folder] if folder.exists() else [path]
+                parts.add(number, place, tiers)
+        known["runs"][number]["missing"] = run.missing
+    inside = [item for tier in parts.inside.values() for item in tier.items()]
+    has_folder = folder.exists()
+    write_atomically(path, html(known, inside, folder=folder.name if has_folder else "", view=view))
+    return [path, folder] if has_folder else [path]

@@ -28,55 +28,59 @@ Points = Iterable[tuple[float, dict[str, Any]]]  # values of x and estimates
 def plot(document: Document, path: Path) -> None:
     """Draw a run: points of proofs, or accuracy against steps, waits or samples (pass@k), with 95%
     intervals."""
-    steps, proofs = document["metrics"]["steps"], document["metrics"].get("proofs")
+    proofs = document["metrics"].get("proofs")
+    steps = document["metrics"]["steps"]
+    if proofs:
+        steps = [step for step in steps if step["mean_accuracy"]["n"]]
     with _figure([document], path, "", "%" if proofs else "accuracy, %") as axes:
-        if proofs:
-            steps = [step for step in steps if step["mean_accuracy"]["n"]]
         _whole_numbers(axes)
         if len(steps) > 1:
-            axes.set_xlabel("step t")
-            if not proofs:
-                _draw(
-                    axes,
-                    [(s["step"], s["majority_accuracy"]) for s in steps],
-                    "majority",
-                    "s--",
-                    ORANGE,
-                )
-            name = POINTS if proofs else "mean (pass@1)"
-            _draw(axes, [(s["step"], s["mean_accuracy"]) for s in steps], name, "o-", BLUE)
-            if any(s.get("stage") for s in steps) and len(steps) <= 16:
-                names = [cut(s.get("stage", ""), 24) for s in steps]
-                axes.set_xticks([s["step"] for s in steps], names, rotation=30, ha="right")
-        elif proofs and proofs["points"]["n"]:
-            shares = [(n, proofs[name]) for n, name in enumerate(SHARES)]
-            _draw(axes, shares, "", "o", BLUE, "bars", capsize=3)
-            axes.set_xticks(range(len(shares)), list(SHARES.values()))
-            axes.set_xlim(-0.5, len(shares) - 0.5)
-            axes.set_xlabel("proofs of the last populations")
-        elif waits := steps and steps[0].get("waits"):
-            _draw(
-                axes,
-                [(each["waits"], each["mean_accuracy"]) for each in waits],
-                "mean (pass@1)",
-                "o-",
-                BLUE,
-            )
-            axes.set_xlabel("waits")
-        elif steps and not proofs:
-            found = steps[0]["pass_at_k"]
-            _draw(axes, [(int(k), estimate) for k, estimate in found.items()], "pass@k", "o-", BLUE)
-            n = document["config"].get("N", len(found))
-            _draw(
-                axes,
-                [(n, steps[0]["majority_accuracy"])],
-                f"majority of {n}",
-                "s",
-                ORANGE,
-                "bars",
-                capsize=3,
-            )
-            axes.set_xlabel("samples k")
+            _draw_steps(axes, steps, bool(proofs))
+        elif proofs:
+            if proofs["points"]["n"]:
+                _draw_points(axes, proofs)
+        elif steps and steps[0].get("waits"):
+            _draw_waits(axes, steps[0]["waits"])
+        elif steps:
+            _draw_pass_at_k(axes, steps[0], document["config"])
+
+
+def _draw_steps(axes: Any, steps: Sequence[Document], are_proofs: bool) -> None:
+    axes.set_xlabel("step t")
+    if not are_proofs:
+        votes = [(step["step"], step["majority_accuracy"]) for step in steps]
+        _draw(axes, votes, "majority", "s--", ORANGE)
+    means = [(step["step"], step["mean_accuracy"]) for step in steps]
+    _draw(axes, means, POINTS if are_proofs else "mean (pass@1)", "o-", BLUE)
+    has_stages = any(step.get("stage") for step in steps)
+    if has_stages and len(steps) <= 16:
+        numbers = [step["step"] for step in steps]
+        names = [cut(step.get("stage", ""), 24) for step in steps]
+        axes.set_xticks(numbers, names, rotation=30, ha="right")
+
+
+def _draw_points(axes: Any, proofs: dict[str, Any]) -> None:
+    shares = [(number, proofs[name]) for number, name in enumerate(SHARES)]
+    _draw(axes, shares, "", "o", BLUE, "bars", capsize=3)
+    axes.set_xticks(range(len(shares)), list(SHARES.values()))
+    axes.set_xlim(-0.5, len(shares) - 0.5)
+    axes.set_xlabel("proofs of the last populations")
+
+
+def _draw_waits(axes: Any, waits: Sequence[dict[str, Any]]) -> None:
+    means = [(wait["waits"], wait["mean_accuracy"]) for wait in waits]
+    _draw(axes, means, "mean (pass@1)", "o-", BLUE)
+    axes.set_xlabel("waits")
+
+
+def _draw_pass_at_k(axes: Any, step: Document, config: dict[str, Any]) -> None:
+    rates = step["pass_at_k"]
+    curve = [(int(k), rate) for k, rate in rates.items()]
+    _draw(axes, curve, "pass@k", "o-", BLUE)
+    n = config.get("N", len(rates))
+    vote = [(n, step["majority_accuracy"])]
+    _draw(axes, vote, f"majority of {n}", "s", ORANGE, "bars", capsize=3)
+    axes.set_xlabel("samples k")
 
 
 def curves(
@@ -84,10 +88,10 @@ def curves(
 ) -> None:
     """Draw a curve for each name in `lines`. Intervals are only drawn for few curves. `x` and `y`
     label the axes."""
-    intervals = "band" if len(lines) <= len(COLORS) else ""  # more bands would hide each other
-    with _figure(documents, path, x, y, has_intervals=bool(intervals)) as axes:
-        for n, (name, points) in enumerate(lines):
-            _draw(axes, points, name, *_style(n), intervals)
+    has_intervals = len(lines) <= len(COLORS)  # more bands would hide each other
+    with _figure(documents, path, x, y, has_intervals=has_intervals) as axes:
+        for number, (name, points) in enumerate(lines):
+            _draw(axes, points, name, *_style(number), "band" if has_intervals else "")
         _whole_numbers(axes)
 
 
@@ -96,18 +100,30 @@ def frontier(documents: Sequence[Document], path: Path) -> None:
     tokens per problem."""
     lines = []
     for document in documents:
-        points, spent = [], 0.0
-        for step in document["metrics"]["steps"]:
-            counts = step["completion_tokens"], step["verification_tokens"]
-            if None in counts:  # the server did not count tokens
-                break
-            spent += sum(counts) / document["problem_set"]["n"] / runs_of(document)
-            points.append((spent, step["majority_accuracy"]))
-        else:
+        points = _against_tokens(document)
+        if points is not None:
             label = " ".join(filter(None, (document["experiment"], over(document))))
-            lines.append((label, [(x, estimate) for x, estimate in points if estimate["n"]]))
-    what = POINTS if all(map(is_of_proofs, documents)) else "majority accuracy, %"
-    curves(documents, lines, path, "completion tokens per problem", what)
+            lines.append((label, points))
+    metric = POINTS if all(map(is_of_proofs, documents)) else "majority accuracy, %"
+    curves(documents, lines, path, "completion tokens per problem", metric)
+
+
+def _against_tokens(document: Document) -> list[tuple[float, dict[str, Any]]] | None:
+    """Return the graded steps' estimates with the tokens so far of a problem, or None if the server
+    did not count tokens."""
+    points = []
+    tokens = 0.0
+    problems = document["problem_set"]["n"]
+    runs = runs_of(document)
+    for step in document["metrics"]["steps"]:
+        solutions = step["completion_tokens"]
+        side_calls = step["verification_tokens"]
+        if solutions is None or side_calls is None:
+            return None
+        tokens += (solutions + side_calls) / problems / runs
+        if step["majority_accuracy"]["n"]:
+            points.append((tokens, step["majority_accuracy"]))
+    return points
 
 
 def matched(
@@ -115,15 +131,18 @@ def matched(
     rows: Sequence[tuple[str, float, dict[str, Any]]],
     path: Path,
     meter: Meter,
-    what: str,
+    metric: str,
 ) -> None:
-    """Draw `what` against the budget for each scaffold. `rows` are (scaffold, budget, estimate)."""
-    with _figure([document] * 2, path, f"budget per problem, {UNITS[meter.unit]}", what) as axes:
-        for n, name in enumerate(dict.fromkeys(name for name, *_ in rows)):
-            points = [
-                (budget * 1.025**n, estimate) for other, budget, estimate in rows if other == name
-            ]
-            _draw(axes, points, name, *_style(n), "bars", elinewidth=0.7)
+    """Draw `metric` against the budget for each scaffold. `rows` are (scaffold, budget,
+    estimate)."""
+    x = f"budget per problem, {UNITS[meter.unit]}"
+    with _figure([document] * 2, path, x, metric) as axes:
+        for number, name in enumerate(dict.fromkeys(name for name, *_ in rows)):
+            points = []
+            for scaffold, budget, estimate in rows:
+                if scaffold == name:  # a little to the right, so that no bar hides another
+                    points.append((budget * 1.025**number, estimate))
+            _draw(axes, points, name, *_style(number), "bars", elinewidth=0.7)
         axes.set_xscale("log", base=2)
         budgets = sorted({budget for _, budget, _ in rows})
         axes.set_xticks(budgets, [meter.shown(budget) for budget in budgets], parse_math=False)
@@ -134,28 +153,37 @@ def swept(
     document: Document,
     points: Sequence[tuple[str, float, dict[str, Any], bool]],
     path: Path,
-    what: str,
+    metric: str,
 ) -> None:
-    """Draw `what` against tokens for the runs of a sweep. `points` are (name, tokens, estimate,
+    """Draw `metric` against tokens for the runs of a sweep. `points` are (name, tokens, estimate,
     whether on the front). Intervals and names are only drawn for the front."""
     from matplotlib.ticker import LogLocator
 
-    with _figure([document] * 2, path, "completion tokens per problem", what) as axes:
-        others = [(x, estimate) for _, x, estimate, is_on_front in points if not is_on_front]
-        front = [(name, x, estimate) for name, x, estimate, is_on_front in points if is_on_front]
-        _draw(axes, others, "other runs", "o", BLUE, "")
-        best = [(x, estimate) for _, x, estimate in front]
-        _draw(axes, best, "front", "s--", ORANGE, "bars", capsize=3, elinewidth=0.8)
-        for name, x, estimate in front:
-            at, offset = (x, 100 * estimate["value"]), (4, -4)
-            axes.annotate(
-                name, at, offset, textcoords="offset points", va="top", fontsize=7, parse_math=False
-            )
+    with _figure([document] * 2, path, "completion tokens per problem", metric) as axes:
+        rest = [(x, estimate) for _, x, estimate, is_on_front in points if not is_on_front]
+        front = [(x, estimate) for _, x, estimate, is_on_front in points if is_on_front]
+        _draw(axes, rest, "other runs", "o", BLUE, "")
+        _draw(axes, front, "front", "s--", ORANGE, "bars", capsize=3, elinewidth=0.8)
+        for name, x, estimate, is_on_front in points:
+            if is_on_front:
+                _name_point(axes, name, (x, 100 * estimate["value"]))
         axes.set_xscale("log")
         axes.margins(x=0.15)  # room for the names
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
         axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
         axes.minorticks_off()
+
+
+def _name_point(axes: Any, name: str, point: tuple[float, float]) -> None:
+    axes.annotate(
+        name,
+        point,
+        (4, -4),
+        textcoords="offset points",
+        va="top",
+        fontsize=7,
+        parse_math=False,
+    )
 
 
 def race(
@@ -164,18 +192,18 @@ def race(
     """Draw how the confidence sequences of a race close. Each of `lines` is an entry's name and its
     differences from the entry `first` after each problem, until its drop. If there are many, draw
     only the upper ends."""
-    intervals = "band" if len(lines) <= len(COLORS) else ""
-    value, what = (
-        ("difference", "accuracy") if intervals else ("high", "highest plausible accuracy")
-    )
-    x, y = (
-        "problems. A line ends when its entry is dropped",
-        f"{what} minus {cut(first, 40)}, points",
-    )
+    has_bands = len(lines) <= len(COLORS)
+    end = "difference" if has_bands else "high"
+    metric = "accuracy" if has_bands else "highest plausible accuracy"
+    x = "problems. A line ends when its entry is dropped"
+    y = f"{metric} minus {cut(first, 40)}, points"
     with _figure([document] * 2, path, x, y, has_intervals=False) as axes:
-        for n, (name, of) in enumerate(lines):
-            points = [(place, {**each, "value": each[value]}) for place, each in enumerate(of, 1)]
-            _draw(axes, points, name, *_style(n), intervals, markevery=[-1])
+        for number, (name, differences) in enumerate(lines):
+            points = []
+            for problems, estimate in enumerate(differences, 1):
+                points.append((problems, estimate | {"value": estimate[end]}))
+            intervals = "band" if has_bands else ""
+            _draw(axes, points, name, *_style(number), intervals, markevery=[-1])
         axes.axhline(0, color="black", linewidth=0.8)
         axes.set_ylim(-102, 102)
         _whole_numbers(axes)
@@ -193,34 +221,32 @@ def grid(
     """Draw a map with a row of `cells` for each value of `y`, and nan for an empty cell. `x` and
     `y` are a label and its values. The darkest color is `most`. With a `label`, cells have a
     decimal, and the map has a color bar."""
+    x_label, x_values = x
+    y_label, y_values = y
+    height = 4.4 if label else 5.2
     form = ".1f" if label else ",.0f"
     with _figure(
-        [document] * 2, path, x[0], y[0], map_height=4.4 if label else 5.2, has_intervals=False
+        [document] * 2, path, x_label, y_label, map_height=height, has_intervals=False
     ) as axes:
         aspect = "auto" if label else "equal"
-        drawn = axes.imshow(cells, "Blues", origin="lower", aspect=aspect, vmin=0, vmax=most)
+        image = axes.imshow(cells, "Blues", origin="lower", aspect=aspect, vmin=0, vmax=most)
         for row, values in enumerate(cells):
             for column, value in enumerate(values):
                 if not math.isnan(value):
                     color = "white" if value > 0.6 * most else "black"
-                    axes.text(
-                        column,
-                        row,
-                        f"{value:{form}}",
-                        ha="center",
-                        va="center",
-                        color=color,
-                        fontsize=8,
-                    )
-        axes.set_xticks(range(len(x[1])), [str(value) for value in x[1]])
-        axes.set_yticks(range(len(y[1])), [str(value) for value in y[1]])
+                    style = {"ha": "center", "va": "center", "color": color, "fontsize": 8}
+                    axes.text(column, row, f"{value:{form}}", **style)
+        axes.set_xticks(range(len(x_values)), [str(value) for value in x_values])
+        axes.set_yticks(range(len(y_values)), [str(value) for value in y_values])
         if label:
-            axes.figure.colorbar(drawn, label=label)
+            axes.figure.colorbar(image, label=label)
 
 
-def _style(n: int) -> tuple[str, str]:
-    """Return the marker with the line style, and the color, of curve number `n`."""
-    return MARKS[n % len(MARKS)] + DASHES[n // len(COLORS) % len(DASHES)], COLORS[n % len(COLORS)]
+def _style(number: int) -> tuple[str, str]:
+    """Return the marker with the line style, and the color, of a curve by its number."""
+    mark = MARKS[number % len(MARKS)]
+    dash = DASHES[number // len(COLORS) % len(DASHES)]
+    return mark + dash, COLORS[number % len(COLORS)]
 
 
 @contextmanager
@@ -245,23 +271,30 @@ def _figure(
     try:
         yield axes
         if not map_height:
-            if axes.get_autoscaley_on():
-                axes.set_ylim(-2, 102)
-            axes.grid(alpha=0.25)
-            axes.spines[["top", "right"]].set_visible(False)
-            if names := axes.get_legend_handles_labels()[1]:
-                outside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
-                axes.legend(frameon=False, **(outside if len(names) > 4 else {"loc": "best"}))
+            _finish_curves(axes)
         axes.set_title(_heading(documents), fontsize=9, loc="left", parse_math=False)
         figure.supxlabel(_caption(documents, has_intervals), fontsize=7, color="#555555")
-        drawn = BytesIO()
+        image = BytesIO()
         # Without a date and with fixed ids, the same results give the same SVG.
         with matplotlib.rc_context({"svg.hashsalt": "qed-rsa", "svg.fonttype": "none"}):
             metadata = {"Date": None} if path.suffix == ".svg" else {}
-            figure.savefig(drawn, format=path.suffix[1:], metadata=metadata)
+            figure.savefig(image, format=path.suffix[1:], metadata=metadata)
     finally:
         pyplot.close(figure)
-    write_atomically(path, drawn.getvalue())
+    write_atomically(path, image.getvalue())
+
+
+def _finish_curves(axes: Any) -> None:
+    """Set the range of percentages unless a figure has set its own, and add grid and legend."""
+    if axes.get_autoscaley_on():
+        axes.set_ylim(-2, 102)
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    _, names = axes.get_legend_handles_labels()
+    if len(names) > 4:
+        axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))  # outside
+    elif names:
+        axes.legend(frameon=False, loc="best")
 
 
 def _draw(
@@ -275,10 +308,10 @@ def _draw(
 ) -> None:
     """Draw estimates in percent, and their intervals as a "band", as "bars" or not at all ("")."""
     points = list(points)
-    x, (y, low, high) = (
-        [x for x, _ in points],
-        ([100 * e[k] for _, e in points] for k in ("value", "low", "high")),
-    )
+    x = [position for position, _ in points]
+    y = [100 * estimate["value"] for _, estimate in points]
+    low = [100 * estimate["low"] for _, estimate in points]
+    high = [100 * estimate["high"] for _, estimate in points]
     bars = np.abs(np.subtract([low, high], [y])) if intervals == "bars" else None
     axes.errorbar(x, y, bars, fmt=style, color=color, label=label, markersize=5, **more)
     if intervals == "band":
@@ -297,26 +330,28 @@ def _heading(documents: Sequence[Document]) -> str:
     titles = {title(document) for document in documents}
     if len(documents) > 1:
         titles = {heading.partition(": ")[2] for heading in titles}
-    return textwrap.fill(
-        titles.pop() if len(titles) == 1 else "results of several models or sets", 100
-    )
+    heading = titles.pop() if len(titles) == 1 else "results of several models or sets"
+    return textwrap.fill(heading, 100)
 
 
 def _caption(documents: Sequence[Document], has_intervals: bool) -> str:
-    shared = documents[0]["config"].items()
-    alike = [
-        f"{name}={value}"
-        for name, value in shared
-        if all(of["config"].get(name) == value for of in documents)
-    ]
-    marks = [", ".join(each for each in alike if each.startswith(CAPTIONED))]
-    marks += ["intervals: 95% over problems"] if has_intervals else []
+    """Name the important constants that all documents share, and what a reader must know."""
+    first = documents[0]
+    constants = []
+    for name, value in first["config"].items():
+        words = f"{name}={value}"
+        is_shared = all(document["config"].get(name) == value for document in documents)
+        if is_shared and words.startswith(CAPTIONED):
+            constants.append(words)
+    parts = [", ".join(constants)]
+    if has_intervals:
+        parts.append("intervals: 95% over problems")
     if any(document["model"].get("embedded") for document in documents):
-        marks.append("demonstration model, not QED-Nano")
+        parts.append("demonstration model, not QED-Nano")
     if not all(document["complete"] for document in documents):
-        marks.append("partial run")
-    if len(documents) == 1 and (counted := over(documents[0])):
-        marks.append(
-            f"{'figures' if is_of_proofs(documents[0]) else 'accuracies'} over {counted} problems"
-        )
-    return " · ".join(filter(None, marks))
+        parts.append("partial run")
+    problems = over(first)
+    if len(documents) == 1 and problems:
+        metric = "figures" if is_of_proofs(first) else "accuracies"
+        parts.append(f"{metric} over {problems} problems")
+    return " · ".join(filter(None, parts))

@@ -31,12 +31,14 @@ class Column:
 
 def meanings(columns: Iterable[Column]) -> list[tuple[str, str]]:
     """List the names and the meanings of `columns` that have a meaning."""
-    return [(column.head, column.meaning) for column in columns if column.meaning]
+    explained = [column for column in columns if column.meaning]
+    return [(column.head, column.meaning) for column in explained]
 
 
 def legend(columns: Iterable[Column], *about: str) -> str:
     """Join the meanings of `columns`, then `about`, in one line."""
-    return BETWEEN.join([*map(": ".join, meanings(columns)), *filter(None, about)])
+    parts = [f"{head}: {meaning}" for head, meaning in meanings(columns)]
+    return BETWEEN.join([*parts, *filter(None, about)])
 
 
 @dataclass(frozen=True)
@@ -52,73 +54,102 @@ class Table:
 
     def text(self, width: int = 0) -> str:
         """Format the title and the body within `width` (0: any width)."""
-        return f"{wrapped(self.title, width=width)}\n\n{self.body(width)}"
+        title = wrapped(self.title, width=width)
+        return f"{title}\n\n{self.body(width)}"
 
     def body(self, width: int = 0) -> str:
         """Format the columns that fit into `width`, and a line that names the omitted columns."""
-        return self._fitted(width)[1]
+        _, text = self._fitted(width)
+        return text
 
     def legend(self, width: int = 0) -> str:
         """Explain the columns that fit into `width`, a row for each, and all figures in the last
         row."""
-        return "\n".join(
-            filter(None, [labelled(meanings(self._fitted(width)[0])), wrapped(self.about)])
-        )
+        columns, _ = self._fitted(width)
+        parts = [labelled(meanings(columns)), wrapped(self.about)]
+        return "\n".join(part for part in parts if part)
 
     def _fitted(self, width: int) -> tuple[list[Column], str]:
         """Choose the columns that fit into `width`, and format them. Columns of zeros are omitted
         first."""
-        shown, left_out = [each for each in self.columns if not each.is_on_page], list[Column]()
-
-        def drawn() -> str:
-            cells = zip(*(column.cells for column in shown), strict=True)
-            return aligned([[column.head for column in shown], *cells])
-
-        text = drawn()
-        while 0 < width < max(map(len, text.splitlines())) and any(column.rank for column in shown):
-            left_out.append(max(shown, key=lambda column: (column.is_nothing, column.rank)))
-            shown.remove(left_out[-1])
-            text = drawn()
-        if left_out:
-            text += wrapped(
-                f"\n(no room for: {', '.join(column.head for column in left_out)})", " ", width
-            )
-        return shown, text
+        columns = [column for column in self.columns if not column.is_on_page]
+        omitted: list[str] = []
+        text = _drawn(columns)
+        while 0 < width < _width(text):
+            least = max(columns, key=lambda column: (column.is_nothing, column.rank))
+            if least.rank == 0:
+                break
+            columns.remove(least)
+            omitted.append(least.head)
+            text = _drawn(columns)
+        if omitted:
+            names = ", ".join(omitted)
+            text += wrapped(f"\n(no room for: {names})", " ", width)
+        return columns, text
 
     def markdown(self) -> str:
         columns = [column for column in self.columns if not column.is_on_page]
         heads = [column.head for column in columns]
-        lines = [
-            heads,
-            ["---"] * len(heads),
-            *zip(*(column.cells for column in columns), strict=True),
-        ]
-        escaped = (
-            [cell.replace("\\", "\\\\").replace("|", "\\|") for cell in line] for line in lines
-        )
-        return f"**{self.title}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in escaped)
+        rule = ["---"] * len(heads)
+        rows = [heads, rule, *_rows(columns)]
+        lines = []
+        for row in rows:
+            cells = " | ".join(_escaped(cell) for cell in row)
+            lines.append(f"| {cells} |")
+        body = "\n".join(lines)
+        return f"**{self.title}**\n\n{body}"
 
     def page(self, numbers: Mapping[str, int] | None = None) -> dict[str, Any]:
         """Return the table for the page, without columns of zeros. `numbers` maps results to
         numbers, for links."""
-        zeros = [column for column in self.columns if column.is_nothing and not column.is_time]
-        named = [f"0 in all rows: {', '.join(column.head for column in zeros)}"] if zeros else []
-        shown = [column for column in self.columns if column not in zeros]
-        known = numbers or {}
+        shown: list[Column] = []
+        zeros: list[str] = []
+        for column in self.columns:
+            if column.is_nothing and not column.is_time:
+                zeros.append(column.head)
+            else:
+                shown.append(column)
+        about = [self.about]
+        if zeros:
+            names = ", ".join(zeros)
+            about.append(f"0 in all rows: {names}")
+        cells = [column.cells_page or column.cells for column in shown]
         return {
             "title": self.title,
             "heads": [column.head for column in shown],
             "meanings": [column.meaning for column in shown],
-            "rows": [
-                list(row)
-                for row in zip(
-                    *(column.cells_page or column.cells for column in shown), strict=True
-                )
-            ],
-            "legend": legend(shown, self.about, *named),
+            "rows": [list(row) for row in zip(*cells, strict=True)],
+            "legend": legend(shown, *about),
             "marks": list(self.marks),
-            "links": [
-                [[word, known[name]] for word, name in row.items() if name in known]
-                for row in self.opens
-            ],
+            "links": [_links(results, numbers or {}) for results in self.opens],
         }
+
+
+def _links(results: Mapping[str, str], numbers: Mapping[str, int]) -> list[list[str | int]]:
+    """Return the link texts of a row, and the numbers of the results that they open."""
+    links: list[list[str | int]] = []
+    for text, name in results.items():
+        number = numbers.get(name)
+        if number is not None:
+            links.append([text, number])
+    return links
+
+
+def _rows(columns: Sequence[Column]) -> list[Sequence[str]]:
+    cells = [column.cells for column in columns]
+    return list(zip(*cells, strict=True))
+
+
+def _escaped(cell: str) -> str:
+    """Return a cell for Markdown, in which backslashes and bars have a meaning."""
+    cell = cell.replace("\\", "\\\\")
+    return cell.replace("|", "\\|")
+
+
+def _drawn(columns: Sequence[Column]) -> str:
+    heads = [column.head for column in columns]
+    return aligned([heads, *_rows(columns)])
+
+
+def _width(text: str) -> int:
+    return max(len(line) for line in text.splitlines())

@@ -9,13 +9,14 @@ import base64
 import gzip
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from core.base.files import open_own, trouble
 from core.client.journal import Archive
 from core.types import Completion, Message
-from harness.results.model import ProblemResult
+from harness.results.model import MemberResult, ProblemResult
 
 TIERS = ("a", "b")  # a: answers, short prompts and texts for graders, b: all other texts
 SHORT = 2000  # a prompt in tier "a" has only pieces with fewer characters, and no thinking
@@ -40,71 +41,108 @@ def of_problem(problem: ProblemResult, journals: Archive) -> tuple[Tiers, int]:
     for t, step in enumerate(problem.steps):
         sources: list[list[Source]] = []
         for i, member in enumerate(step.members):
-            found = journals.record(member.key)
-            sources.append(_sources(f"{t},{i}", found.completion) if found else [])
-            if found is None:
+            record = journals.record(member.key)
+            if record is None:
                 missing += 1
+                sources.append([])
                 continue
-            reply, messages = found.completion, found.messages
-            shown = [
-                each
-                for j in dict.fromkeys(member.parents)
-                if j < len(earlier)
-                for each in earlier[j]
-            ]
-            prompt = prompts.setdefault(member.key, _prompt(messages, shown))
-            pieces = [piece for message in prompt for piece in message["content"]]
-            is_short = all(
-                len(p) < SHORT if isinstance(p, str) else p["part"] != "thinking" for p in pieces
-            )
-            answers = {
-                "answer": reply.answer,
-                "forced": reply.forced,
-                "prompt": prompt if is_short else None,
-            }
-            more: dict[str, Any] = {
-                "thinking": reply.thinking,
-                "side_calls": [
-                    _side_call(journals, call.key, [*sources[i], *shown])
-                    for call in member.side_calls
-                ],
-                "prompt": None if is_short else prompt,
-                "gradings": [
-                    _side_call(journals, call.key, sources[i]) for call in member.grading_calls
-                ],
-                "reasons": member.reasons if member.is_proof else [],
-            }
-            tiers["a"][f"{t},{i}"] = {
-                name: value for name, value in answers.items() if value is not None
-            }
-            if rest := {name: value for name, value in more.items() if value}:
+            own_sources = _sources(f"{t},{i}", record.completion)
+            sources.append(own_sources)
+            candidates = _of_parents(member, earlier)
+            if member.key not in prompts:
+                prompts[member.key] = _prompt(record.messages, candidates)
+            texts = _Texts(member, record.completion, prompts[member.key])
+            tiers["a"][f"{t},{i}"] = texts.answers()
+            rest = texts.rest(journals, own_sources, candidates)
+            if rest:
                 tiers["b"][f"{t},{i}"] = rest
         earlier = sources
     return tiers, missing
 
 
+def _of_parents(member: MemberResult, earlier: Sequence[Sequence[Source]]) -> list[Source]:
+    """Return the sources of a member's parents, which its prompt may contain."""
+    sources: list[Source] = []
+    for parent in dict.fromkeys(member.parents):
+        if parent < len(earlier):
+            sources += earlier[parent]
+    return sources
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """The texts of a member."""
+
+    member: MemberResult
+    reply: Completion
+    prompt: Prompt
+
+    @property
+    def has_short_prompt(self) -> bool:
+        for message in self.prompt:
+            for piece in message["content"]:
+                if isinstance(piece, str):
+                    if len(piece) >= SHORT:
+                        return False
+                elif piece["part"] == "thinking":
+                    return False
+        return True
+
+    def answers(self) -> dict[str, Any]:
+        """Return the texts of tier "a"."""
+        texts: dict[str, Any] = {"answer": self.reply.answer}
+        if self.reply.forced is not None:
+            texts["forced"] = self.reply.forced
+        if self.has_short_prompt:
+            texts["prompt"] = self.prompt
+        return texts
+
+    def rest(
+        self, journals: Archive, own_sources: Sequence[Source], candidates: Sequence[Source]
+    ) -> dict[str, Any]:
+        """Return the texts of tier "b" that are not empty."""
+        sources = [*own_sources, *candidates]
+        calls = [_side_call(journals, call.key, sources) for call in self.member.side_calls]
+        gradings = [
+            _side_call(journals, call.key, own_sources) for call in self.member.grading_calls
+        ]
+        texts: dict[str, Any] = {"thinking": self.reply.thinking, "side_calls": calls}
+        if not self.has_short_prompt:
+            texts["prompt"] = self.prompt
+        texts["gradings"] = gradings
+        if self.member.is_proof:
+            texts["reasons"] = self.member.reasons
+        return {name: value for name, value in texts.items() if value}
+
+
 def _side_call(journals: Archive, key: str, sources: Sequence[Source]) -> dict[str, Any]:
-    if (found := journals.record(key)) is None:
+    record = journals.record(key)
+    if record is None:
         return {"text": "(not in the journal)"}
-    text = f"{found.completion.thinking}\n\n{found.completion.text}".strip()
-    return {"text": text, "prompt": _prompt(found.messages, sources)}
+    text = f"{record.completion.thinking}\n\n{record.completion.text}".strip()
+    return {"text": text, "prompt": _prompt(record.messages, sources)}
 
 
 # Prompts contain texts of members. Each text is stored once, and prompts refer to it.
 
 
-def _sources(at: str, reply: Completion) -> list[Source]:
+def _sources(place: str, reply: Completion) -> list[Source]:
+    """Return the texts of a reply that prompts may contain, the longest first. `place` is
+    "step,member"."""
     parts = {"answer": reply.answer, "thinking": reply.thinking, "forced": reply.forced or ""}
-    found = [
-        ({"of": at, "part": part}, text) for part, text in parts.items() if len(text) >= SHARED
-    ]
-    return sorted(found, key=lambda source: -len(source[1]))
+    sources: list[Source] = []
+    for part, text in parts.items():
+        if len(text) >= SHARED:
+            sources.append(({"of": place, "part": part}, text))
+    return sorted(sources, key=lambda source: -len(source[1]))
 
 
 def _prompt(messages: Sequence[Message], sources: Sequence[Source]) -> Prompt:
-    return [
-        {"role": each["role"], "content": _pieces(each["content"], sources)} for each in messages
-    ]
+    prompt = []
+    for message in messages:
+        content = _pieces(message["content"], sources)
+        prompt.append({"role": message["role"], "content": content})
+    return prompt
 
 
 def _pieces(content: str, sources: Sequence[Source]) -> list[Piece]:
@@ -113,8 +151,13 @@ def _pieces(content: str, sources: Sequence[Source]) -> list[Piece]:
     for reference, text in sources:
         split: list[Piece] = []
         for piece in pieces:
-            first, *rest = piece.split(text) if isinstance(piece, str) else [piece]
-            split += [first, *(each for part in rest for each in (reference, part))]
+            if not isinstance(piece, str):
+                split.append(piece)
+                continue
+            first, *rest = piece.split(text)
+            split.append(first)
+            for part in rest:
+                split += [reference, part]
         pieces = split
     return [piece for piece in pieces if piece != ""]
 
@@ -136,22 +179,26 @@ class Parts:
     """
 
     def __init__(self, folder: Path, room: float) -> None:
-        self._folder, self._room = folder, room
+        self._folder = folder
+        self._room = room
         self.inside: dict[str, dict[str, str]] = {tier: {} for tier in TIERS}
 
     def add(self, run: int, problem: int, tiers: Tiers) -> None:
-        for tier, kept in tiers.items():
-            if kept:
-                id, text = f"p{run}-{problem}-{tier}", packed(kept).decode()
-                if tier in self.inside:
-                    self.inside[tier][id] = text
-                    self._room -= len(text) + 60
-                else:
-                    self._write(id, text)
-        while self._room < 0 and self.inside:
-            for id, text in self.inside.popitem()[1].items():
+        for tier, texts in tiers.items():
+            if not texts:
+                continue
+            id = f"p{run}-{problem}-{tier}"
+            text = packed(texts).decode()
+            if tier in self.inside:
+                self.inside[tier][id] = text
+                self._room -= _size(text)
+            else:
                 self._write(id, text)
-                self._room += len(text) + 60
+        while self._room < 0 and self.inside:
+            _, moved = self.inside.popitem()
+            for id, text in moved.items():
+                self._write(id, text)
+                self._room += _size(text)
 
     def _write(self, id: str, text: str) -> None:
         path = self._folder / f"{id}.js"
@@ -161,3 +208,8 @@ class Parts:
                 file.write(f'part("{id}","{text}")\n')
         except OSError as error:
             raise trouble(path, error, "the results are complete") from None
+
+
+def _size(text: str) -> int:
+    """Return the bytes of a text inside the page, with its element."""
+    return len(text) + 60

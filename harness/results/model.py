@@ -79,7 +79,7 @@ def is_unread(member: Mapping[str, Any]) -> bool:
 
 # The counts of a step, each with a test for one member. A count in SELDOM is written only if it is
 # not 0. A new count needs a line here and in schema.json. For COUNTS it also needs a field below
-# and a column in harness/report/tables.py.
+# and a column in harness/report/run_table.py.
 COUNTS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     "truncated": lambda member: member["finish_reason"] == "length",
     "forced": lambda member: "unforced" in member and end_of(member["finish_reason"]) == CUT,

@@ -19,7 +19,7 @@ from core.eval import by_answer
 from core.generate import Generator
 from core.types import Completion, Grader, Message, Population, Sampling, Scaffold
 from harness import framing
-from harness.report import plot, tables
+from harness.report import plot, run_table, tables
 from harness.results import missing_answers, records, warnings, write
 from harness.results.metrics import RunMetrics
 from harness.results.server_warnings import COUNTS
@@ -283,7 +283,7 @@ def show(document: dict[str, Any], path: Path) -> None:
     """Print the table of a finished run or of merged runs, and save its plot if graded. `path` is
     the results file."""
     metrics = document["metrics"]
-    print(f"\n{tables.text(document)}\n")
+    print(f"\n{run_table.text(document)}\n")
     for warning in document["warnings"]:
         print(terminal.wrapped(f"note: {warning}", "  "))
     if reused := sum(metrics["reused"].values()):

@@ -23,7 +23,7 @@ from core.types import (
     ScorerCompletion,
     Stage,
 )
-from harness.report import tables
+from harness.report import run_table, tables
 from harness.results import read, records, warnings, write
 from harness.results.find import archive, path_of
 from harness.results.metrics import of_rows
@@ -228,8 +228,8 @@ def main(argv: Sequence[str]) -> None:
     with command():
         way = _way_of(argv)
         path, before, after, changes = regrade(path_of(argv[0], results_dir()), way)
-        old = tables.steps_table(before).body()
-        new = tables.steps_table(after).body()
+        old = run_table.steps_table(before).body()
+        new = run_table.steps_table(after).body()
         print(f"{tables.title(before)}\n\nold grades\n{old}\n\nnew grades\n{new}\n")
         for place, old_words, new_words in changes[:SHOWN]:
             print(f"{place}: {old_words} -> {new_words}")

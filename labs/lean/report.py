@@ -24,8 +24,8 @@ from labs.lean.trajectories import POSITIVE
 
 NAME = "lean"  # the name of all searches for report.sh, and their folder in the results
 WEB = Path(__file__).resolve().parent / "web"
-SCRIPTS = (page.WEB / "base.js", page.WEB / "tables.js", WEB / "lean.js")
-STYLES = (page.WEB / "report.css", WEB / "lean.css")
+SCRIPTS = (page.WEB / "base.js", page.WEB / "tables.js", WEB / "tree.js", WEB / "lean.js")
+STYLES = (page.WEB / "report.css", page.WEB / "tables.css", WEB / "lean.css")
 # the fields of outcomes that the page shows
 SHOWN = ("name", "statement", "nodes", "at", "reason", "why", "failures")
 PART = 20  # so many theorems' trees are packed together. A browser unpacks them on demand

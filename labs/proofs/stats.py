@@ -24,7 +24,7 @@ from harness.results.proof_points import Proved, is_good, metrics
 from labs.proofs.scored import Line, Runs, read
 
 WEB = Path(__file__).resolve().parent / "web"
-NAMES = ("katex/katex.min.js", "base.js", "tables.js", "reading.js")
+NAMES = ("katex/katex.min.js", "base.js", "tables.js", "rich.js")
 SCRIPTS = [*(page.WEB / name for name in NAMES), WEB / "graded.js"]
 ABOUT = f"""Show statistics of graded lines: the output of grade.sh, exports of graded results \
 (report.sh NAME --jsonl),

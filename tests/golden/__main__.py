@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.golden.cases import CORE, LABS, Case
-from tests.golden.running import JOURNALS, pack, run_case, write
+from tests.golden.running import JOURNALS, pack, pinned, run_case, write
 
 
 def rewrite(case: Case) -> str:
@@ -16,10 +16,11 @@ def rewrite(case: Case) -> str:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         ran = run_case(case, Path(folder).resolve())
-        write(case, ran.texts)
+        texts = pinned(case, ran.texts)
+        write(case, texts)
         if case.resumes and not (JOURNALS / f"{case.name}.tar.gz").exists():
             pack(case, Path(folder).resolve() / "results")
-    return f"{case.name}: {len(ran.texts)} files, {time.monotonic() - began:.1f} s"
+    return f"{case.name}: {len(texts)} files, {time.monotonic() - began:.1f} s"
 
 
 def main() -> None:

@@ -11,35 +11,50 @@ import time
 import urllib.request
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from tests import conftest
 from tests.conftest import ROOT
 from tests.fakes.grader import GradingServer
 from tests.fakes.server import ScriptedServer
-from tests.golden.cases import INPUTS, Case
+from tests.golden.cases import INPUTS, Case, Command
 from tests.golden.normal import Normal
 
 HERE = Path(__file__).resolve().parent
 FILES, JOURNALS = HERE / "files", HERE / "journals"
 REPLIES = {  # to scripts/schemes.sh and scripts/filter.sh
-    "schemes": "Two ways are open.\n\nCheckpoints:\n- 2 points: reduces to $n$ odd\nChain: by induction\n"
-    "- 5 points: the step\n"
-    "Chain: by descent\n"
-    "- 1 point: a least one\n"
-    "- 4 points: a smaller one\n"
-    "No credit:\n"
-    "- tries of small cases\n"
-    "Deductions:\n"
-    "- 1 point: leaves out n = 0",
-    "filter": "It leaves out a case.\n\nIncomplete: no\nDifficulty: 7\nGaps: **yes**\nWrong: no\nDisagreement: yes\n"
-    "Computational: no",
+    "schemes": """Two ways are open.
+
+Checkpoints:
+- 2 points: reduces to $n$ odd
+Chain: by induction
+- 5 points: the step
+Chain: by descent
+- 1 point: a least one
+- 4 points: a smaller one
+No credit:
+- tries of small cases
+Deductions:
+- 1 point: leaves out n = 0""",
+    "filter": """It leaves out a case.
+
+Incomplete: no
+Difficulty: 7
+Gaps: **yes**
+Wrong: no
+Disagreement: yes
+Computational: no""",
 }
+PARTS = ("results", "in", "out")  # the folders of a case
 UNPACKED = (".png", ".html", ".log", ".gguf", ".safetensors", ".checkpoint")
+# printed texts, tables and pages, by the ends of their names
+PRINTED = ("stdout.txt", "table.txt.txt", "tables.txt.txt", ".html.txt")
 CARD = '[price]\nread = 1.0\ncached = 0.1\nwritten = 10.0\non = "2026-11-23"\n'
 Texts = dict[str, str]  # names and contents of files
+Server = TypeVar("Server", ScriptedServer, GradingServer)
 Result = tuple[int, str, str]  # status, standard output, standard error
 
 
@@ -56,96 +71,105 @@ class Ran:
 def serving(case: Case) -> Iterator[ScriptedServer | GradingServer | None]:
     """Start the scripted server of a case, on the case's port: a card's address is part of journal
     keys."""
-    kind = case.server
-    server = (
-        None
-        if kind == "embedded"
-        else on_port(ScriptedServer if kind == "scripted" else GradingServer, case.name)
-    )
-    if kind in REPLIES and isinstance(server, GradingServer):
-        server.reply = lambda prompt, seed: REPLIES[kind]
-    with closing(server) if server else nullcontext():
+    if case.server == "embedded":
+        yield None
+        return
+    server: ScriptedServer | GradingServer
+    if case.server == "scripted":
+        server = on_port(ScriptedServer, case.name)
+    else:
+        server = on_port(GradingServer, case.name)
+        if case.server in REPLIES:
+            server.reply = lambda prompt, seed: REPLIES[case.server]
+    with closing(server):
         yield server
 
 
-def on_port(
-    make: type[ScriptedServer] | type[GradingServer], name: str
-) -> ScriptedServer | GradingServer:
+def on_port(make: type[Server], name: str) -> Server:
     """Start a server on the port that follows from `name`. Waits if another checkout's tests have
     it."""
-    port, ends = 27000 + zlib.crc32(name.encode()) % 2000, time.monotonic() + 120
+    port = 27000 + zlib.crc32(name.encode()) % 2000
+    deadline = time.monotonic() + 120
     while True:
         try:
             return make(port)
         except OSError:
-            if time.monotonic() > ends:
+            if time.monotonic() > deadline:
                 raise
             time.sleep(0.2)
 
 
 def run_case(case: Case, folder: Path) -> Ran:
     """Run the commands of `case`. `folder` has or gets: results, in (its inputs), out."""
-    results = folder / "results"
-    for name in ("results", "in", "out"):
+    for name in PARTS:
         (folder / name).mkdir(parents=True, exist_ok=True)
     for name in case.inputs:
         shutil.copy(ROOT / INPUTS / name, folder / "in")
     normal = Normal({str(folder): "TMP", str(ROOT): "ROOT"}, case.trains)
-    printed: list[str] = []
     with serving(case) as server:
-        env: dict[str, str] = {}
+        changes = {"RESULTS_DIR": str(folder / "results")}
         if isinstance(server, ScriptedServer):
-            env["BASE_URL"] = server.url
+            changes["BASE_URL"] = server.url
         elif server:
-            (folder / "in" / "strict.toml").write_text(
-                f'base_url = "{server.url}"\nmodel = "strict"\n{CARD}'
-            )
-        for command in case.commands:
-            changes = env | {"RESULTS_DIR": str(results)}
-            args = [
-                each.replace("IN/", f"{folder}/in/").replace("OUT/", f"{folder}/out/")
-                for each in command
-            ]
-            while re.match(r"[A-Z_]+=", args[0]):
-                name, _, value = args.pop(0).partition("=")
-                changes[name] = value
-            status, out, err = run_one(args, changes)
-            text = out if status == 0 else f"{out}status {status}\n{err}"
-            printed.append(
-                f"$ {' '.join(command)}\n{normal.text(text, is_timed=command[0] != 'plan')}"
-            )
+            card = f'base_url = "{server.url}"\nmodel = "strict"\n{CARD}'
+            (folder / "in" / "strict.toml").write_text(card)
+        printed = [_printed(command, folder, changes, normal) for command in case.commands]
         asked = getattr(server, "asked", 0)
-    texts = {"stdout.txt": "\n".join(printed)}
-    listed = []
-    for part in ("results", "in", "out"):
+    requests = asked if isinstance(asked, int) else len(asked)
+    return Ran({"stdout.txt": "\n".join(printed)} | _files(case, folder, normal), requests)
+
+
+def _printed(command: Command, folder: Path, changes: dict[str, str], normal: Normal) -> str:
+    """Run a command, and return its normalised output. Variables may precede its name."""
+    changes = dict(changes)
+    args = []
+    for word in command:
+        word = word.replace("IN/", f"{folder}/in/").replace("OUT/", f"{folder}/out/")
+        args.append(word)
+    while re.match(r"[A-Z_]+=", args[0]):
+        name, _, value = args.pop(0).partition("=")
+        changes[name] = value
+    status, out, err = run_one(args, changes)
+    text = out if status == 0 else f"{out}status {status}\n{err}"
+    return f"$ {' '.join(command)}\n{normal.text(text, is_timed=command[0] != 'plan')}"
+
+
+def _files(case: Case, folder: Path, normal: Normal) -> Texts:
+    """Read the files of a case as normalised text. The text names.txt lists all of them."""
+    texts: Texts = {}
+    names = []
+    for part in PARTS:
         for path in sorted((folder / part).rglob("*")):
-            name = re.sub(
-                r"\.\d{8}-\d{6}(?=\.)", ".TIME", path.relative_to(folder / part).as_posix()
-            )
+            name = path.relative_to(folder / part).as_posix()
+            name = re.sub(r"\.\d{8}-\d{6}(?=\.)", ".TIME", name)
             is_input = part == "in" and name in (*case.inputs, "strict.toml")
             if path.is_dir() or is_input or name.startswith("other/") or path.suffix == ".lock":
                 continue
-            listed.append(f"{part}/{name}")
-            if (found := normal.file(path, name)) is not None:
-                texts[f"{part}/{name}.txt"] = found
-    texts["names.txt"] = "".join(f"{name}\n" for name in listed)
-    return Ran(texts, asked if isinstance(asked, int) else len(asked))
+            names.append(f"{part}/{name}")
+            text = normal.file(path, name)
+            if text is not None:
+                texts[f"{part}/{name}.txt"] = text
+    texts["names.txt"] = "".join(f"{name}\n" for name in names)
+    return texts
+
+
+def pinned(case: Case, texts: Texts) -> Texts:
+    """Choose the texts of a case that its golden files contain."""
+    if case.pins_text:
+        return texts
+    return {name: text for name, text in texts.items() if not name.endswith(PRINTED)}
 
 
 def run_one(args: list[str], changes: dict[str, str]) -> Result:
     """Run an experiment, or the module that a script of scripts/ starts."""
     name, *rest = args
     if name[0].isdigit():
-        return conftest.ended(
-            conftest.python(str(ROOT / "experiments" / f"{name}.py"), *rest, **changes)
-        )
-    found = re.search(
-        r"^module=(\S+)",
-        (ROOT / "scripts" / f"{name}.sh").read_text(encoding="utf-8"),
-        re.MULTILINE,
-    )
-    assert found, name
-    command = ["-m", found[1], *rest]
+        script = str(ROOT / "experiments" / f"{name}.py")
+        return conftest.ended(conftest.python(script, *rest, **changes))
+    text = (ROOT / "scripts" / f"{name}.sh").read_text(encoding="utf-8")
+    module = re.search(r"^module=(\S+)", text, re.MULTILINE)
+    assert module, name
+    command = ["-m", module[1], *rest]
     if name == "serve_rsa":
         return served(command, changes)
     return conftest.ended(conftest.python(*command, **changes))
@@ -172,11 +196,9 @@ def served(args: list[str], changes: dict[str, str]) -> Result:
         del answer[name]
     # the load of the machine decides it
     answer["usage"]["prompt_tokens_details"]["cached_tokens"] = 0
-    return (
-        0 if status == 130 else status,
-        f"{first}{out}{json.dumps(answer, sort_keys=True)}\n",
-        err,
-    )
+    if status == 130:  # stopped by SIGINT
+        status = 0
+    return status, f"{first}{out}{json.dumps(answer, sort_keys=True)}\n", err
 
 
 def golden(case: Case) -> Texts:
@@ -202,14 +224,19 @@ def pack(case: Case, results: Path) -> None:
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for path in sorted(results.rglob("*")):
             name = path.relative_to(results).as_posix()
-            is_kept = name.startswith("journal/") or (case.records and (case.trains or case.lean))
-            is_kept = is_kept and not re.search(r"-round\d+(-\w+)?\.json$", name)
-            if path.is_file() and is_kept and path.suffix not in UNPACKED:
-                about = tarfile.TarInfo(name)
-                about.size = path.stat().st_size
-                archive.addfile(about, io.BytesIO(path.read_bytes()))
+            if path.is_file() and _is_packed(case, path, name):
+                info = tarfile.TarInfo(name)
+                info.size = path.stat().st_size
+                archive.addfile(info, io.BytesIO(path.read_bytes()))
     JOURNALS.mkdir(exist_ok=True)
     (JOURNALS / f"{case.name}.tar.gz").write_bytes(gzip.compress(buffer.getvalue(), mtime=0))
+
+
+def _is_packed(case: Case, path: Path, name: str) -> bool:
+    if path.suffix in UNPACKED or re.search(r"-round\d+(-\w+)?\.json$", name):
+        return False
+    has_records = case.records and (case.trains or case.lean)
+    return name.startswith("journal/") or has_records
 
 
 def unpack(case: Case, results: Path, is_wanted: Callable[[str], bool]) -> None:
@@ -222,8 +249,8 @@ def unpack(case: Case, results: Path, is_wanted: Callable[[str], bool]) -> None:
 def journal_keys(results: Path, is_trained: bool) -> dict[str, list[str]]:
     """Read the keys of each journal; if `is_trained`, only those by untrained models."""
     normal = Normal({}, is_trained)
-    found = {
-        path.name: normal.file(path, f"journal/{path.name}")
-        for path in (results / "journal").glob("*.jsonl")
-    }
-    return {name: (text or "").splitlines() for name, text in sorted(found.items())}
+    keys = {}
+    for path in sorted((results / "journal").glob("*.jsonl")):
+        text = normal.file(path, f"journal/{path.name}") or ""
+        keys[path.name] = text.splitlines()
+    return keys

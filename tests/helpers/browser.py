@@ -11,18 +11,27 @@ CHROMIUM = (
 )
 # Without the first two features, no other page draws the address bar's suggestions. The rest are
 # off as in Playwright.
-OFF = "WebUIOmniboxPopup,WebUIOmniboxAimPopup,AimEnabled,OptimizationHints,PaintHolding,PreconnectToSearch"
-FLAGS = ["--no-sandbox", "--disable-gpu", f"--disable-features={OFF}"]
+OFF = (
+    "WebUIOmniboxPopup",
+    "WebUIOmniboxAimPopup",
+    "AimEnabled",
+    "OptimizationHints",
+    "PaintHolding",
+    "PreconnectToSearch",
+)
+FLAGS = ["--no-sandbox", "--disable-gpu", f"--disable-features={','.join(OFF)}"]
 SCREENS = ((390, "dark"), (1280, "light"))  # a phone, and a laptop
 # Contrast takes most of the time. It is checked once per kind: tag, column, class, state and style,
 # all the way up.
 AXE = r"""() => {
-    const kinds = new Map(), varied = / (href|for|value|title|aria-label|data-\w+)="[^"]*"/g;
-    for (const each of document.body.querySelectorAll("*")) {
-        each.removeAttribute("data-again");
-        const kind = kinds.get(each.parentElement) + each.cellIndex + each.cloneNode().outerHTML.replace(varied, " $1");
-        each.toggleAttribute("data-again", kinds.has(kind));
-        kinds.set(each, kind).set(kind);
+    const kinds = new Map();
+    const varied = / (href|for|value|title|aria-label|data-\w+)="[^"]*"/g;
+    for (const element of document.body.querySelectorAll("*")) {
+        element.removeAttribute("data-again");
+        const tag = element.cloneNode().outerHTML.replace(varied, " $1");
+        const kind = kinds.get(element.parentElement) + element.cellIndex + tag;
+        element.toggleAttribute("data-again", kinds.has(kind));
+        kinds.set(element, kind).set(kind);
     }
     axe.configure({ rules: [{ id: "color-contrast", selector: ":not([data-again])" }] });
     return axe.run({ resultTypes: ["violations"] }).then((found) => found.violations);

@@ -115,5 +115,6 @@ def document(
         "problems": list(problems),
     }
     for name, value in parts.items():
-        found[name] = found[name] | value if isinstance(value, dict) else value
+        is_partial = isinstance(value, dict) and name in found
+        found[name] = found[name] | value if is_partial else value
     return found

@@ -82,12 +82,20 @@ VALUES = st.recursive(
 )
 # Bytes that no writer of JSON makes.
 BYTES = [
-    b"", b"\xef\xbb\xbf", b"\xff\xfe[\x00]\x00", b"\x00" * 4096, b"[" * 200_000, b'{"problem":' * 100_000,
-    b"[" + b"[]," * 100_000 + b"1]", b"[" + b"9" * 100_000 + b"]", (
-        b"[NaN, Infinity, -Infinity, 1e999]"
-    ),
-    b'{"schema": 1e999}', b'["\\ud800"]', b'"' + b"x" * 5_000_000, b"\n" * 100_000 + b"\x1b[2J",
-]  # fmt: skip
+    b"",
+    b"\xef\xbb\xbf",
+    b"\xff\xfe[\x00]\x00",
+    b"\x00" * 4096,
+    b"[" * 200_000,
+    b'{"problem":' * 100_000,
+    b"[" + b"[]," * 100_000 + b"1]",
+    b"[" + b"9" * 100_000 + b"]",
+    b"[NaN, Infinity, -Infinity, 1e999]",
+    b'{"schema": 1e999}',
+    b'["\\ud800"]',
+    b'"' + b"x" * 5_000_000,
+    b"\n" * 100_000 + b"\x1b[2J",
+]
 
 
 def dumped(value: Any) -> bytes:
@@ -180,11 +188,31 @@ def check_problem_file(folder: Path, content: bytes) -> None:
 
 
 ODD_TEXTS = [
-    "nan", "inf", "-inf", "1e400", "1e5", "0x10", "１６", "1_6", " 16 ", "16\n", "9" * 5000, "-" + "9" * 5000, (
-        "True"
-    ),
-    "None", "", "1.0", "16.5", "+16", "--16", "1e-400", "٣", "\ud800", "\x1b[2J", "9" * 30,
-]  # fmt: skip
+    "nan",
+    "inf",
+    "-inf",
+    "1e400",
+    "1e5",
+    "0x10",
+    "１６",
+    "1_6",
+    " 16 ",
+    "16\n",
+    "9" * 5000,
+    "-" + "9" * 5000,
+    "True",
+    "None",
+    "",
+    "1.0",
+    "16.5",
+    "+16",
+    "--16",
+    "1e-400",
+    "٣",
+    "\ud800",
+    "\x1b[2J",
+    "9" * 30,
+]
 
 
 Place = tuple[str | int, ...]  # the keys and indices that lead to a value in a document
@@ -345,10 +373,22 @@ def cases(size: int) -> list[Case]:
 
 
 ODD: list[Any] = [
-    5, -1.5, True, "x", [], [1], {}, {"a": 1}, math.nan, 1e308, 10**400, 10**4000, -(10**20), (
-        "\ud800"
-    ), ESCAPES,
-]  # fmt: skip
+    5,
+    -1.5,
+    True,
+    "x",
+    [],
+    [1],
+    {},
+    {"a": 1},
+    math.nan,
+    1e308,
+    10**400,
+    10**4000,
+    -(10**20),
+    "\ud800",
+    ESCAPES,
+]
 
 
 def odd_shapes() -> list[Case]:

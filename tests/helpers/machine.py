@@ -9,13 +9,16 @@ from tests.conftest import environment
 
 GPU = 'echo "NVIDIA GeForce RTX 4090, 24564"'  # as nvidia-smi prints its name and memory
 QED_NANO_CONFIG = {
-    "num_hidden_layers": 36, "hidden_size": 2560, "num_attention_heads": 32, "num_key_value_heads": 8, (
-        "head_dim"
-    ): 128,
-    "intermediate_size": 9728, "vocab_size": 151936, "tie_word_embeddings": True, (
-        "max_position_embeddings"
-    ): 262144,
-}  # fmt: skip
+    "num_hidden_layers": 36,
+    "hidden_size": 2560,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "intermediate_size": 9728,
+    "vocab_size": 151936,
+    "tie_word_embeddings": True,
+    "max_position_embeddings": 262144,
+}
 # A stand-in for a python with sglang, which serves a scripted model on the given port, to those
 # with the given key.
 SGLANG = f"""

@@ -1,55 +1,127 @@
 // Several results: accuracy against tokens, paired differences, wins and losses.
 
+const SERIES_COLORS = ["right", "wrong", "third", "fourth", "fifth", "sixth"];
+const SERIES_DASHES = [null, "6 4", "2 3"];
+
 function frontier(runs, metric, name, yLabel = `${name.toLowerCase()}, %`) {
-  const colors = ["right", "wrong", "third", "fourth", "fifth", "sixth"].map(color);
   const series = runs.map((run, n) => {
-    const sums = spent(run.head.metrics.steps), isKnown = !sums.includes(null);
-    const block = Math.floor(n / colors.length); // 18 results differ, also in grey
-    const name = runs.every((other) => other.head.problem_set.n === run.head.problem_set.n) ? withN(run.name, run) : `${run.name}, n=${run.head.problem_set.n}`;
-    return { name, plain: runs.length > colors.length, color: colors[n % colors.length], shape: SHAPE_NAMES[(n + block) % SHAPE_NAMES.length], dash: [null, "6 4", "2 3"][block % 3],
-      points: !isKnown || !isGraded(run) ? [] : run.head.metrics.steps.map((step, t) =>
-        asPoint(sums[t] / Math.max(1, run.head.problem_set.n) / (run.head.runs?.seeds.length || 1), step[metric], `${run.name}, ${stepName(step)}, ${count(sums[t])} tokens in all`)) };
+    const block = Math.floor(n / SERIES_COLORS.length); // 18 results differ, also in grey
+    return {
+      name: frontierName(run, runs),
+      plain: runs.length > SERIES_COLORS.length,
+      color: color(SERIES_COLORS[n % SERIES_COLORS.length]),
+      shape: SHAPE_NAMES[(n + block) % SHAPE_NAMES.length],
+      dash: SERIES_DASHES[block % SERIES_DASHES.length],
+      points: frontierPoints(run, metric),
+    };
   });
-  return figure({ title: `${name} against tokens`, xLabel: "completion tokens per problem so far", yLabel, series }, `frontier-${metric}`);
+  const title = `${name} against tokens`;
+  const xLabel = "completion tokens per problem so far";
+  return figure({ title, xLabel, yLabel, series }, `frontier-${metric}`);
 }
 
-/** Each problem's final mean accuracy or points in every result. Problems on which results differ come first. With a `caption`,
-    the table has no columns of differences. */
+function frontierName(run, runs) {
+  const n = run.head.problem_set.n;
+  const isSameSize = runs.every((other) => other.head.problem_set.n === n);
+  return isSameSize ? withN(run.name, run) : `${run.name}, n=${n}`;
+}
+
+function frontierPoints(run, metric) {
+  const sums = spent(run.head.metrics.steps);
+  if (sums.includes(null) || !isGraded(run)) return [];
+  const problems = Math.max(1, run.head.problem_set.n);
+  const seeds = run.head.runs?.seeds.length || 1;
+  return run.head.metrics.steps.map((step, t) => {
+    const words = `${run.name}, ${stepName(step)}, ${count(sums[t])} tokens in all`;
+    return asPoint(sums[t] / problems / seeds, step[metric], words);
+  });
+}
+
+/**
+ * Each problem's final mean accuracy or points in every result. Problems on which results differ
+ * come first. With a `caption`, the table has no columns of differences.
+ */
 function problemTable(runs, name = "Results by problem", caption) {
+  const rows = problemRows(runs).sort((a, b) => spread(b) - spread(a));
+  const heads = ["problem", ...runs.map((run) => run.name)];
+  if (!caption) heads.push(...runs.slice(1).map((run) => run.name + ", difference"));
+  const elements = rows.map((problems) => {
+    const cells = problems.map((problem, n) => problemCell(runs[n], problem));
+    const [first, ...others] = problems;
+    const differences = others.map((problem) => h("td", {}, difference(first, problem)));
+    const id = problems.find(Boolean).id;
+    return h("tr", {}, h("th", { scope: "row" }, id), cells, !caption && differences);
+  });
+  const words = h("span", {}, caption || problemCaption(runs));
+  const table = h(
+    "table",
+    { class: "map" },
+    h("caption", {}, words),
+    tableHead(heads),
+    h("tbody", {}, elements),
+  );
+  return scroll(name, table);
+}
+
+/** The problems by id and reference answer: for each, a list with the problem in every run. */
+function problemRows(runs) {
   const rows = new Map();
-  for (const [n, run] of runs.entries()) for (const problem of run.problems) {
-    const id = `${problem.id}\u0000${problem.answer}`;
-    rows.set(id, rows.get(id) || runs.map(() => null));
-    rows.get(id)[n] = problem;
+  for (const [n, run] of runs.entries()) {
+    for (const problem of run.problems) {
+      const id = `${problem.id}\u0000${problem.answer}`;
+      if (!rows.has(id))
+        rows.set(
+          id,
+          runs.map(() => null),
+        );
+      rows.get(id)[n] = problem;
+    }
   }
-  const spread = (there) => {
-    const found = there.filter(Boolean).map(finalOf);
-    return found.length > 1 ? Math.max(...found) - Math.min(...found) : -1;
-  };
-  return scroll(name, h("table", { class: "map" },
-    h("caption", {}, h("span", {}, caption || (runs.every(ofProofs) ? `Mean points (of ${data.most}) after the last step, and the difference from the first result in % of ${data.most} points.`
-      : "Right members after the last step, and the difference from the first result in percentage points.") + " Problems on which results differ most come first.")),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "problem"), runs.map((run) => h("th", { scope: "col" }, run.name)),
-      !caption && runs.slice(1).map((run) => h("th", { scope: "col" }, run.name + ", difference")))),
-    h("tbody", {}, [...rows.values()].sort((a, b) => spread(b) - spread(a)).map((there) => h("tr", {},
-      h("th", { scope: "row" }, there.find(Boolean).id),
-      there.map((problem, n) => {
-        const step = problem?.steps.at(-1);
-        if (!step) return h("td", { class: "cell" }, "–");
-        const share = rightShare(step);
-        if (isUngraded(step)) return h("td", { class: "cell" }, NOT_GRADED);
-        return h("td", { class: "cell" }, h("a", { href: link(runs[n], problem),
-          style: { "--share": `${Math.round(100 * share)}%` } }, shareOf(step), h("span", { class: "mark" }, voteMark(step))));
-      }),
-      !caption && there.slice(1).map((problem) => h("td", {}, problem?.steps.length && there[0]?.steps.length && ![problem, there[0]].some((one) => isUngraded(one.steps.at(-1))) ? signed(finalOf(problem) - finalOf(there[0])) : "–")))))));
+  return [...rows.values()];
+}
+
+/** The range of a problem's final results, or -1 if only one run has it. */
+function spread(problems) {
+  const results = problems.filter(Boolean).map(finalOf);
+  return results.length > 1 ? Math.max(...results) - Math.min(...results) : -1;
+}
+
+function problemCaption(runs) {
+  const from = "and the difference from the first result";
+  const difference = runs.every(ofProofs)
+    ? `Mean points (of ${data.most}) after the last step, ${from} in % of ${data.most} points.`
+    : `Right members after the last step, ${from} in percentage points.`;
+  return difference + " Problems on which results differ most come first.";
+}
+
+function problemCell(run, problem) {
+  const step = problem?.steps.at(-1);
+  if (!step) return h("td", { class: "cell" }, "–");
+  if (isUngraded(step)) return h("td", { class: "cell" }, NOT_GRADED);
+  const style = { "--share": `${Math.round(100 * rightShare(step))}%` };
+  const mark = h("span", { class: "mark" }, voteMark(step));
+  const anchor = h("a", { href: link(run, problem), style }, shareOf(step), mark);
+  return h("td", { class: "cell" }, anchor);
+}
+
+function difference(first, problem) {
+  const isKnown = [first, problem].every(
+    (one) => one?.steps.length && !isUngraded(one.steps.at(-1)),
+  );
+  return isKnown ? signed(finalOf(problem) - finalOf(first)) : "–";
 }
 
 /** The tables of a comparison, sweep or race, its figures, and the notes below its tables. */
 function tabled({ name, text, figures }) {
-  const blocks = text.trim().split("\n\n"), isTable = (block) => /\n-+ /.test(block);
-  return [scroll(name, blocks.filter(isTable).map((block) => h("pre", {}, block))),
-    h("div", { class: "figures" }, Object.entries(figures).map(([of, src]) => h("figure", {}, h("img", { src, alt: `${of} of ${name}` })))),
-    blocks.filter((block) => !isTable(block)).join("\n").split("\n").map((note) => h("p", { class: "quiet" }, note.replace(/^note: /, "")))];
+  const blocks = text.trim().split("\n\n");
+  const isTable = (block) => /\n-+ /.test(block);
+  const tables = blocks.filter(isTable).map((block) => h("pre", {}, block));
+  const images = Object.entries(figures).map(([title, src]) =>
+    h("figure", {}, h("img", { src, alt: `${title} of ${name}` })),
+  );
+  const rest = blocks.filter((block) => !isTable(block)).join("\n");
+  const notes = rest.split("\n").map((note) => quiet(note.replace(/^note: /, "")));
+  return [scroll(name, tables), h("div", { class: "figures" }, images), notes];
 }
 
 function comparing(data) {
@@ -57,10 +129,18 @@ function comparing(data) {
   return [
     h("h2", {}, data.table?.name ?? "Comparison"),
     data.table && tabled(data.table),
-    comparison.notes.map((note) => h("p", { class: "warning" }, h("span", { "aria-hidden": "true" }, "⚠ "), note)),
-    !lab.problems && runs.some(isGraded) && h("div", { class: "figures" }, runs.every(ofProofs) ? frontier(runs, "mean_accuracy", "Mean points", MEAN_POINTS())
-      : [frontier(runs, "mean_accuracy", "Mean accuracy"), frontier(runs, "majority_accuracy", "Majority accuracy")]),
+    comparison.notes.map(warning),
+    !lab.problems && runs.some(isGraded) && h("div", { class: "figures" }, frontiers(runs)),
     comparison.table && tableView(comparison.table),
-    h("h3", {}, "Problem by problem"), lab.problems ? lab.problems(data) : problemTable(runs),
+    h("h3", {}, "Problem by problem"),
+    lab.problems ? lab.problems(data) : problemTable(runs),
+  ];
+}
+
+function frontiers(runs) {
+  if (runs.every(ofProofs)) return frontier(runs, "mean_accuracy", "Mean points", MEAN_POINTS());
+  return [
+    frontier(runs, "mean_accuracy", "Mean accuracy"),
+    frontier(runs, "majority_accuracy", "Majority accuracy"),
   ];
 }

@@ -1,4 +1,5 @@
-// The address chooses the view: #/RUN/overview, #/RUN/map, #/RUN/problem/NUMBER/STEP/MEMBER, #/RUN/search, #/compare, or the view of a lab.
+// The address chooses the view: #/RUN/overview, #/RUN/map, #/RUN/problem/NUMBER/STEP/MEMBER,
+// #/RUN/search, #/compare, or the view of a lab.
 
 let data = null;
 const VIEWS = { overview: "Overview", map: "Problems", search: "Search" };
@@ -8,69 +9,132 @@ function route() {
   if (data.lab && (head === data.lab.view || !head)) return { view: "lab", run: data.runs[0] };
   if (head === "compare" && data.comparison) return { view: "compare", run: data.runs[0] };
   const run = data.runs[Number(head) || 0] || data.runs[0];
-  if (view === "problem" && run.problems[Number(number)]) {
-    return { run, view, problem: run.problems[Number(number)], t: t == null ? null : Number(t), i: Number(i) };
+  const problem = run.problems[Number(number)];
+  if (view === "problem" && problem) {
+    return { run, view, problem, t: t == null ? null : Number(t), i: Number(i) };
   }
-  return { run, view: view in VIEWS ? view : !head && data.comparison ? "compare" : "overview" };
+  if (view in VIEWS) return { run, view };
+  return { run, view: !head && data.comparison ? "compare" : "overview" };
 }
 
 function menu(now) {
-  const item = (href, name, is) => h("a", { href, "aria-current": is ? "page" : null }, name);
-  const runs = data.runs.length > 1 && h("select", { "aria-label": "result", onchange: (event) => (location.hash = `#/${event.target.value}/${now.view in VIEWS ? now.view : "overview"}`) },
-    data.runs.map((run) => h("option", { value: run.number, selected: run === now.run }, run.name)));
-  byId("nav").replaceChildren(...[
-    data.lab && item(`#/${data.lab.view}`, data.lab.heading, now.view === "lab"),
-    data.comparison && item("#/compare", "Comparison", now.view === "compare"), runs,
-    ...Object.entries(VIEWS).map(([view, name]) => item(`#/${now.run.number}/${view}`, (view === "overview" && lab.tab?.(now.run)) || name, now.view === view || (view === "map" && now.view === "problem"))),
-  ].filter(Boolean));
+  const item = (href, name, isCurrent) =>
+    h("a", { href, "aria-current": isCurrent ? "page" : null }, name);
+  const items = [];
+  if (data.lab) items.push(item(`#/${data.lab.view}`, data.lab.heading, now.view === "lab"));
+  if (data.comparison) items.push(item("#/compare", "Comparison", now.view === "compare"));
+  if (data.runs.length > 1) items.push(runChoice(now));
+  for (const [view, name] of Object.entries(VIEWS)) {
+    const tab = view === "overview" ? lab.tab?.(now.run) : null;
+    const isCurrent = now.view === view || (view === "map" && now.view === "problem");
+    items.push(item(`#/${now.run.number}/${view}`, tab || name, isCurrent));
+  }
+  byId("nav").replaceChildren(...items);
 }
 
-let shown = "";
+/** The choice of a result. It opens the same view of the other result. */
+function runChoice(now) {
+  const view = now.view in VIEWS ? now.view : "overview";
+  const open = (event) => (location.hash = `#/${event.target.value}/${view}`);
+  const options = data.runs.map((run) =>
+    h("option", { value: run.number, selected: run === now.run }, run.name),
+  );
+  return h("select", { "aria-label": "result", onchange: open }, options);
+}
+
+let shown = ""; // the page that is shown
 function show() {
   const now = route();
   menu(now);
-  const views = {
-    lab: () => lab.view(data), overview: () => lab.overview?.(now.run) || overview(now.run), map: () => problemsMap(now.run), search: () => searchView(now.run), compare: () => comparing(data),
-    problem: () => reading(now.run, now.problem, now.t, now.i),
-  };
-  const frame = document.querySelector(".lineage-frame"), place = [frame?.scrollLeft, frame?.scrollTop];
-  const focused = document.activeElement, wasInside = byId("main").contains(focused);
-  byId("main").replaceChildren(...[views[now.view]()].flat(Infinity).filter(Boolean));
+  const frame = document.querySelector(".lineage-frame");
+  const position = [frame?.scrollLeft, frame?.scrollTop];
+  const focused = document.activeElement;
+  const wasInside = byId("main").contains(focused);
+  byId("main").replaceChildren(...[viewOf(now)].flat(Infinity).filter(Boolean));
   const page = `${now.run.number}/${now.view}/${now.problem?.number}`;
-  if (page === shown && now.view === "problem") { // another member of the same problem: stay where the reader was
-    const again = document.querySelector(".lineage-frame");
-    if (again) [again.scrollLeft, again.scrollTop] = place;
-    const next = focused?.dataset.id ? `[data-id="${now.t},${now.i}"]` : ".member"; // the next focus
-    if (wasInside) document.querySelector(next)?.focus({ preventScroll: true });
-    if (focused?.dataset.id) document.querySelector(".member h3")?.scrollIntoView({ block: "nearest" });
+  if (page === shown && now.view === "problem") {
+    stay(now, position, focused, wasInside);
   } else if (shown && page !== shown) {
     window.scrollTo(0, 0);
     byId("main").focus({ preventScroll: true });
   }
   showChosen();
   shown = page;
-  document.title = (now.problem ? `${now.problem.id} · ` : "") + [now.view === "lab" ? null : now.view === "compare" ? data.table?.name ?? "comparison" : now.run.name, data.lab?.name, "qed-rsa"].filter(Boolean).join(" · ");
+  document.title = titleOf(now);
 }
 
-function onKey(event) {
-  if (event.target.matches("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey || !data) return;
-  const now = route();
-  const to = (by) => { const next = now.run.problems[now.problem.number + by]; if (next) location.hash = link(now.run, next); };
-  const keys = { "/": () => (location.hash = `#/${now.run.number}/search`) };
-  if (now.problem) Object.assign(keys, { j: () => stepMember(now.run, now.problem, now.t, now.i, 1), k: () => stepMember(now.run, now.problem, now.t, now.i, -1),
-    n: () => to(1), p: () => to(-1), Escape: () => (location.hash = now.t == null ? `#/${now.run.number}/map` : link(now.run, now.problem)) });
-  if (keys[event.key]) {
-    event.preventDefault();
-    keys[event.key]();
+function viewOf({ view, run, problem, t, i }) {
+  switch (view) {
+    case "lab":
+      return lab.view(data);
+    case "overview":
+      return lab.overview?.(run) || overview(run);
+    case "map":
+      return problemsMap(run);
+    case "search":
+      return searchView(run);
+    case "compare":
+      return comparing(data);
+    default:
+      return reading(run, problem, t, i);
   }
 }
 
-function prepare(found) {
-  found.runs.forEach((run, number) => {
+/** Another member of the same problem is shown: stay where the reader was. */
+function stay(now, position, focused, wasInside) {
+  const frame = document.querySelector(".lineage-frame");
+  if (frame) [frame.scrollLeft, frame.scrollTop] = position;
+  const wasOnNode = focused?.dataset.id;
+  const next = wasOnNode ? `[data-id="${now.t},${now.i}"]` : ".member";
+  if (wasInside) document.querySelector(next)?.focus({ preventScroll: true });
+  if (wasOnNode) document.querySelector(".member h3")?.scrollIntoView({ block: "nearest" });
+}
+
+function titleOf({ view, run, problem }) {
+  const parts = [];
+  if (problem) parts.push(problem.id);
+  if (view === "compare") parts.push(data.table?.name ?? "comparison");
+  else if (view !== "lab") parts.push(run.name);
+  if (data.lab) parts.push(data.lab.name);
+  return [...parts, "qed-rsa"].filter(Boolean).join(" · ");
+}
+
+function onKey(event) {
+  const isTyping = event.target.matches("input, select, textarea");
+  if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !data) return;
+  const now = route();
+  const action = now.problem ? problemKeys(now)[event.key] : null;
+  if (action) {
+    event.preventDefault();
+    action();
+  } else if (event.key === "/") {
+    event.preventDefault();
+    location.hash = `#/${now.run.number}/search`;
+  }
+}
+
+/** The actions of keys while a problem is open. */
+function problemKeys({ run, problem, t, i }) {
+  const open = (by) => {
+    const next = run.problems[problem.number + by];
+    if (next) location.hash = link(run, next);
+  };
+  const close = () => (location.hash = t == null ? `#/${run.number}/map` : link(run, problem));
+  return {
+    j: () => stepMember(run, problem, t, i, 1),
+    k: () => stepMember(run, problem, t, i, -1),
+    n: () => open(1),
+    p: () => open(-1),
+    Escape: close,
+  };
+}
+
+function prepare(newest) {
+  newest.runs.forEach((run, number) => {
     run.number = number;
     run.problems.forEach((problem, n) => (problem.number = n));
   });
-  return found;
+  return newest;
 }
 
 /** During a run: ask for newer results, and show them unless the reader would be disturbed. */
@@ -79,31 +143,56 @@ async function live(every) {
   for (;;) {
     await new Promise((resume) => setTimeout(resume, every * 1000));
     try {
-      const answer = await fetch("data", tag ? { headers: { "If-None-Match": tag } } : {});
-      if (![200, 304].includes(answer.status)) throw new Error((await answer.text()).trim());
-      byId("pulse").textContent = `live · results of ${data.runs.map((run) => run.head.ended).sort().at(-1)}`;
-      if (answer.status === 304) continue;
-      tag = answer.headers.get("ETag");
-      const before = JSON.stringify(route().problem);
-      data = prepare(await answer.json());
-      document.querySelector("h1").textContent = data.name;
-      parts.clear();
-      const { problem } = route();
-      const isReading = document.querySelector(".member details[open]") || document.activeElement?.matches("input, select");
-      if (!isReading && !(problem && JSON.stringify(problem) === before)) show();
+      tag = await renew(tag);
     } catch (error) {
-      byId("pulse").textContent = byId("status").textContent = error instanceof TypeError
-        ? "The live server does not answer any more." : `No newer results: ${error.message}`;
+      const isGone = error instanceof TypeError;
+      const words = isGone
+        ? "The live server does not answer any more."
+        : `No newer results: ${error.message}`;
+      byId("pulse").textContent = words;
+      byId("status").textContent = words;
     }
   }
 }
 
-unpacked(byId("data").textContent).then((found) => {
-  data = prepare(found);
+/** Ask for results that are newer than those with this tag. Return their tag. */
+async function renew(tag) {
+  const answer = await fetch("data", tag ? { headers: { "If-None-Match": tag } } : {});
+  if (![200, 304].includes(answer.status)) throw new Error((await answer.text()).trim());
+  const ends = data.runs.map((run) => run.head.ended).sort();
+  byId("pulse").textContent = `live · results of ${ends.at(-1)}`;
+  if (answer.status === 304) return tag;
+  const before = JSON.stringify(route().problem);
+  data = prepare(await answer.json());
+  document.querySelector("h1").textContent = data.name;
+  parts.clear();
+  const { problem } = route();
+  const isUnchanged = problem && JSON.stringify(problem) === before;
+  const isReading =
+    document.querySelector(".member details[open]") ||
+    document.activeElement?.matches("input, select");
+  if (!isReading && !isUnchanged) show();
+  return answer.headers.get("ETag");
+}
+
+function begin(results) {
+  data = prepare(results);
   show();
   addEventListener("hashchange", show);
   addEventListener("keydown", onKey);
-  document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); byId("main").focus(); }); // "#main" is no view
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show); // pictures carry their colours
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault(); // "#main" is no view
+    byId("main").focus();
+  });
+  // pictures carry their colours
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
   if (document.body.dataset.live) live(Number(document.body.dataset.live));
-}).catch((error) => byId("main").prepend(h("p", { class: "warning" }, `This page can't be shown in full: ${error.message}. Use a browser of 2023 or later.`)));
+}
+
+function fail(error) {
+  const advice = "Use a browser of 2023 or later.";
+  const words = `This page can't be shown in full: ${error.message}. ${advice}`;
+  byId("main").prepend(h("p", { class: "warning" }, words));
+}
+
+unpacked(byId("data").textContent).then(begin).catch(fail);

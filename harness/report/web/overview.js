@@ -1,123 +1,285 @@
 // The overview of a run: model and problems, warnings, accuracy over steps, tokens and shares.
 
-const rated = (e) => `${percent(e.value)}% [${percent(e.low)}, ${percent(e.high)}], n=${e.n}`;
-const asPoint = (x, e, words) => ({ x, y: e.value, low: e.low, high: e.high, words: `${words}: ${rated(e)}` });
+const between = (rate) => `[${percent(rate.low)}, ${percent(rate.high)}]`;
+const rated = (rate) => `${percent(rate.value)}% ${between(rate)}, n=${rate.n}`;
+/** A point of a chart, with the words that a pointer on it shows. */
+function asPoint(x, rate, words) {
+  return { x, y: rate.value, low: rate.low, high: rate.high, words: `${words}: ${rated(rate)}` };
+}
+/** The texts that are known, as one line. */
+const joined = (...parts) => parts.filter(Boolean).join(" · ");
 
-/** The number of problems in each step's accuracies. Empty if no step lacks any, or without grades. */
+/**
+ * The number of problems in each step's accuracies. Empty if no step lacks any, or without grades.
+ */
 function numbers(run) {
   if (!isGraded(run)) return [];
-  const found = run.head.metrics.steps.map((step) => step.mean_accuracy.n);
-  return found.some((n) => n !== run.head.problem_set.n) ? found : [];
+  const counts = run.head.metrics.steps.map((step) => step.mean_accuracy.n);
+  return counts.some((n) => n !== run.head.problem_set.n) ? counts : [];
 }
 /** The `name` with these numbers, if a step lacks some problems. */
 function withN(name, run) {
-  const counted = numbers(run).filter((n) => n > 0 || !ofProofs(run)), most = Math.max(...counted), least = Math.min(...counted);
-  return counted.some((n) => n !== run.head.problem_set.n) ? `${name}, n=${most}${least < most ? ` to ${least}` : ""}` : name;
+  const counts = numbers(run).filter((n) => n > 0 || !ofProofs(run));
+  if (counts.every((n) => n === run.head.problem_set.n)) return name;
+  const most = Math.max(...counts);
+  const least = Math.min(...counts);
+  return least < most ? `${name}, n=${most} to ${least}` : `${name}, n=${most}`;
 }
+
+// The lines of charts: each has its color and mark.
+const BLUE_LINE = () => ({ color: color("right"), shape: "circle" });
+const ORANGE_LINE = () => ({ color: color("wrong"), shape: "square" });
+const GREEN_LINE = () => ({ color: color("third"), shape: "triangle" });
 
 function accuracyFigure(run) {
-  const steps = run.head.metrics.steps;
-  const blue = color("right"), orange = color("wrong");
-  if (ofProofs(run)) {
-    const proofs = run.head.metrics.proofs, last = steps.findLast((step) => step.mean_accuracy.n > 0);
-    const atEnd = (name, color, shape) => ({ name: SHARES()[name], color, shape, points: last ? [asPoint(last.step, proofs[name], SHARES()[name])] : [] });
-    return figure({ title: "Points of proofs", xLabel: "step t", yLabel: "%", whole: true, series: [
-      { name: MEAN_POINTS(), color: blue, shape: "circle", points: steps.map((step) => asPoint(step.step, step.mean_accuracy, stepName(step))) },
-      atEnd("good", orange, "square"), atEnd("full", color("third"), "triangle"),
-    ] }, run.name + "-points");
-  }
-  if (steps.length === 1) {
-    const found = Object.entries(steps[0].pass_at_k).map(([k, e]) => asPoint(+k, e, `pass@${k}`));
-    const n = run.head.config.N;
-    return figure({ title: withN("pass@k and majority", run), xLabel: "samples k", whole: true, series: [
-      { name: "pass@k", color: blue, shape: "circle", points: found },
-      { name: n ? `majority of ${n}` : "majority", color: orange, shape: "square", points: [asPoint(+n || found.length, steps[0].majority_accuracy, "majority")] },
-    ] }, run.name + "-accuracy");
-  }
-  const over = (of) => steps.map((step) => asPoint(step.step, of(step), stepName(step)));
-  const most = Object.keys(steps[0]?.pass_at_k || {}).at(-1);
-  return figure({ title: withN("Accuracy over steps", run), xLabel: "step t", whole: true, series: [
-    { name: "mean (pass@1)", color: blue, shape: "circle", points: over((step) => step.mean_accuracy) },
-    { name: "majority", color: orange, shape: "square", dash: "6 4", points: over((step) => step.majority_accuracy) },
-    ...(most > 1 ? [{ name: `pass@${most}`, color: color("third"), shape: "triangle", dash: "6 4",
-      points: over((step) => step.pass_at_k[most] || { value: null, low: 0, high: 1, n: 0 }) }] : []),
-  ] }, run.name + "-accuracy");
+  if (ofProofs(run)) return pointsFigure(run);
+  if (run.head.metrics.steps.length === 1) return passFigure(run);
+  return stepsFigure(run);
 }
 
+/** Mean points over steps, and the shares of good and full proofs at the end. */
+function pointsFigure(run) {
+  const { steps, proofs } = run.head.metrics;
+  const last = steps.findLast((step) => step.mean_accuracy.n > 0);
+  const means = steps.map((step) => asPoint(step.step, step.mean_accuracy, stepName(step)));
+  const atEnd = (name) => ({
+    name: SHARES()[name],
+    points: last ? [asPoint(last.step, proofs[name], SHARES()[name])] : [],
+  });
+  const series = [
+    { name: MEAN_POINTS(), ...BLUE_LINE(), points: means },
+    { ...ORANGE_LINE(), ...atEnd("good") },
+    { ...GREEN_LINE(), ...atEnd("full") },
+  ];
+  const title = "Points of proofs";
+  const options = { title, xLabel: "step t", yLabel: "%", whole: true, series };
+  return figure(options, run.name + "-points");
+}
+
+/** Pass@k of a single step, and its vote. */
+function passFigure(run) {
+  const step = run.head.metrics.steps[0];
+  const rates = Object.entries(step.pass_at_k);
+  const n = run.head.config.N;
+  const curve = rates.map(([k, rate]) => asPoint(+k, rate, `pass@${k}`));
+  const vote = asPoint(+n || rates.length, step.majority_accuracy, "majority");
+  const series = [
+    { name: "pass@k", ...BLUE_LINE(), points: curve },
+    { name: n ? `majority of ${n}` : "majority", ...ORANGE_LINE(), points: [vote] },
+  ];
+  const title = withN("pass@k and majority", run);
+  return figure({ title, xLabel: "samples k", whole: true, series }, run.name + "-accuracy");
+}
+
+/** Mean, vote and pass@k of the largest k over steps. */
+function stepsFigure(run) {
+  const steps = run.head.metrics.steps;
+  const unknown = { value: null, low: 0, high: 1, n: 0 };
+  const over = (read) => steps.map((step) => asPoint(step.step, read(step), stepName(step)));
+  const largest = Object.keys(steps[0]?.pass_at_k || {}).at(-1);
+  const series = meanAndVote(over);
+  if (largest > 1) {
+    const points = over((step) => step.pass_at_k[largest] || unknown);
+    series.push({ name: `pass@${largest}`, ...GREEN_LINE(), dash: "6 4", points });
+  }
+  const title = withN("Accuracy over steps", run);
+  return figure({ title, xLabel: "step t", whole: true, series }, run.name + "-accuracy");
+}
+
+function meanAndVote(over) {
+  const means = over((step) => step.mean_accuracy);
+  const votes = over((step) => step.majority_accuracy);
+  return [
+    { name: "mean (pass@1)", ...BLUE_LINE(), points: means },
+    { name: "majority", ...ORANGE_LINE(), dash: "6 4", points: votes },
+  ];
+}
+
+/** The tokens so far after each step, unknown (null) from the first unknown count on. */
 function spent(steps) {
   let sum = 0;
-  return steps.map((step) => (sum = plus(sum, plus(step.completion_tokens, step.verification_tokens))));
+  return steps.map((step) => {
+    sum = plus(sum, plus(step.completion_tokens, step.verification_tokens));
+    return sum;
+  });
 }
 
 function tokensFigure(run) {
-  const steps = run.head.metrics.steps, sums = spent(steps);
-  if (sums.includes(null)) return h("p", { class: "quiet" }, "No figure against tokens, because the server did not report the tokens of all steps.");
-  const over = (of) => steps.map((step, t) => asPoint(sums[t], of(step), `${stepName(step)}, ${count(sums[t])} tokens`));
-  if (ofProofs(run)) {
-    return figure({ title: "Mean points against tokens", xLabel: `completion tokens so far${run.head.runs ? `, ${run.head.runs.seeds.length} runs` : ""}`, yLabel: "%", series: [
-      { name: MEAN_POINTS(), color: color("right"), shape: "circle", points: over((step) => step.mean_accuracy) }] }, run.name + "-tokens");
+  const steps = run.head.metrics.steps;
+  const sums = spent(steps);
+  if (sums.includes(null)) {
+    const reason = "because the server did not report the tokens of all steps";
+    return quiet(`No figure against tokens, ${reason}.`);
   }
-  return figure({ title: withN("Accuracy against tokens", run), xLabel: `completion tokens so far${run.head.runs ? `, ${run.head.runs.seeds.length} runs` : ""}`, series: [
-    { name: "mean (pass@1)", color: color("right"), shape: "circle", points: over((step) => step.mean_accuracy) },
-    { name: "majority", color: color("wrong"), shape: "square", dash: "6 4", points: over((step) => step.majority_accuracy) },
-  ] }, run.name + "-tokens");
+  const over = (read) =>
+    steps.map((step, t) => {
+      const words = `${stepName(step)}, ${count(sums[t])} tokens`;
+      return asPoint(sums[t], read(step), words);
+    });
+  const runs = run.head.runs ? `, ${run.head.runs.seeds.length} runs` : "";
+  const xLabel = `completion tokens so far${runs}`;
+  const name = run.name + "-tokens";
+  if (ofProofs(run)) {
+    const points = over((step) => step.mean_accuracy);
+    const series = [{ name: MEAN_POINTS(), ...BLUE_LINE(), points }];
+    return figure({ title: "Mean points against tokens", xLabel, yLabel: "%", series }, name);
+  }
+  const title = withN("Accuracy against tokens", run);
+  return figure({ title, xLabel, series: meanAndVote(over) }, name);
 }
 
 function facts(run) {
-  const { model, engine, problem_set, provenance, config, grading } = run.head;
+  const { model, problem_set, provenance, config, metrics } = run.head;
+  const { experiment, complete, runs, grading, started, ended } = run.head;
   const rows = {
-    experiment: run.head.experiment + (run.head.complete ? "" : " (partial)"),
-    model: model.name + (model.revision ? ` at ${model.revision}` : ""),
-    engine: [engine.kind, engine.version].filter(Boolean).join(" "),
+    experiment: complete ? experiment : `${experiment} (partial)`,
+    model: model.revision ? `${model.name} at ${model.revision}` : model.name,
+    engine: [run.head.engine.kind, run.head.engine.version].filter(Boolean).join(" "),
     problems: `${problem_set.name}, n=${problem_set.n}`,
-    ...(run.head.runs ? { runs: `${run.head.runs.by} of each problem in the runs with SEED=${run.head.runs.seeds.join(", ")}` } : {}),
-    ...(grading ? { grader: `${grading.model}, prompt ${grading.prompt ?? "chosen by problem"}, ${plural(grading.gradings, "grading")} (${grading.grades} of each proof); ${
-      count(grading.input_tokens)} tokens read, ${count(grading.output_tokens)} written${grading.cost == null ? "" : `, ${dollars(grading.cost)}`}` } : {}),
-    time: `${run.head.started} to ${run.head.ended} (${seconds(run.head.metrics.seconds)})`,
-    code: provenance.git_commit ? `${provenance.git_commit}${provenance.git_dirty ? ", with uncommitted changes" : ""}` : "unknown",
-    machine: [provenance.gpu, provenance.platform, provenance.cpus && plural(provenance.cpus, "core")].filter(Boolean).join(", "),
-    configuration: Object.entries(config).map(([name, value]) => `${name}=${value}`).join("  "),
-    files: `weights ${model.sha256 || "unknown"}, problem set ${problem_set.sha256}, prompts ${provenance.prompts_sha256}`,
   };
-  return h("dl", { class: "facts" }, Object.entries(rows).map(([name, value]) => [h("dt", {}, name), h("dd", {}, String(value))]));
+  if (runs) {
+    rows.runs = `${runs.by} of each problem in the runs with SEED=${runs.seeds.join(", ")}`;
+  }
+  if (grading) rows.grader = graderText(grading);
+  rows.time = `${started} to ${ended} (${seconds(metrics.seconds)})`;
+  rows.code = provenance.git_commit || "unknown";
+  if (provenance.git_commit && provenance.git_dirty) rows.code += ", with uncommitted changes";
+  const cores = provenance.cpus && plural(provenance.cpus, "core");
+  rows.machine = [provenance.gpu, provenance.platform, cores].filter(Boolean).join(", ");
+  const constants = Object.entries(config).map(([name, value]) => `${name}=${value}`);
+  rows.configuration = constants.join("  ");
+  const weights = `weights ${model.sha256 || "unknown"}`;
+  const prompts = `prompts ${provenance.prompts_sha256}`;
+  rows.files = `${weights}, problem set ${problem_set.sha256}, ${prompts}`;
+  const elements = Object.entries(rows).map(([name, value]) => [
+    h("dt", {}, name),
+    h("dd", {}, String(value)),
+  ]);
+  return h("dl", { class: "facts" }, elements);
 }
 
+function graderText(grading) {
+  const prompt = grading.prompt ?? "chosen by problem";
+  const gradings = `${plural(grading.gradings, "grading")} (${grading.grades} of each proof)`;
+  const cost = grading.cost == null ? "" : `, ${dollars(grading.cost)}`;
+  const read = `${count(grading.input_tokens)} tokens read`;
+  const written = `${count(grading.output_tokens)} written${cost}`;
+  return `${grading.model}, prompt ${prompt}, ${gradings}; ${read}, ${written}`;
+}
+
+const card = (name, value, more) =>
+  h("div", { class: "card" }, h("span", {}, name), h("strong", {}, value), h("span", {}, more));
+
 function headline(run) {
-  const steps = run.head.metrics.steps;
-  if (!steps.length) return h("p", { class: "quiet" }, "No step is finished yet.");
-  const first = steps[0], last = steps.at(-1);
-  const card = (name, value, more) => h("div", { class: "card" }, h("span", {}, name), h("strong", {}, value), h("span", {}, more));
-  const counted = numbers(run).length > 0;
-  const from = (metric) => (steps.length > 1 ? `from ${percent(first[metric].value)} at t=0${counted ? ` (n=${first[metric].n})` : ""}` : null);
-  const n = (metric) => (counted ? `n=${last[metric].n} of ${run.head.problem_set.n}` : steps.length > 1 ? null : `n=${last[metric].n}`);
-  const runs = (metric) => last.runs && run.head.runs && `${run.head.runs.seeds.length} runs ${overRuns(last.runs[metric])}`;
-  const range = (metric) => [from(metric), n(metric), runs(metric), `[${percent(last[metric].low)}, ${percent(last[metric].high)}]`].filter(Boolean).join(" · ");
-  const checks = run.head.metrics.verification, tokens = run.head.metrics.tokens;
+  if (!run.head.metrics.steps.length) return quiet("No step is finished yet.");
+  let rates;
+  if (ofProofs(run)) rates = pointCards(run);
+  else if (isGraded(run)) rates = accuracyCards(run);
+  else rates = card("grades", NOT_GRADED, "scripts/grade.sh grades these proofs");
+  return h(
+    "div",
+    { class: "cards" },
+    rates,
+    tokensCard(run),
+    run.head.prices && costCard(run),
+    lossesCard(run),
+    verificationCard(run),
+  );
+}
+
+function pointCards(run) {
   const proofs = run.head.metrics.proofs;
-  const worth = (name) => [`n=${proofs[name].n}`, proofs.runs && `${proofs.runs[name].values.length} runs ${overRuns(proofs.runs[name])}`, `[${percent(proofs[name].low)}, ${percent(proofs[name].high)}]`].filter(Boolean).join(" · ");
-  return h("div", { class: "cards" },
-    proofs ? Object.entries(SHARES()).map(([name, words]) => card(name === "points" ? words : `${words}, %`, percent(proofs[name].value), worth(name))) : isGraded(run) ? [
-      card("mean accuracy, %", percent(last.mean_accuracy.value), range("mean_accuracy")),
-      card("majority accuracy, %", percent(last.majority_accuracy.value), range("majority_accuracy")),
-    ] : card("grades", NOT_GRADED, "scripts/grade.sh grades these proofs"),
-    card("completion tokens", short(tokens.completion), `${run.head.runs ? `in ${run.head.runs.seeds.length} runs · ` : ""}${short(tokens.prompt)} prompt, ${
-      tokens.cached == null ? "cached unknown" : percent(tokens.cached / Math.max(1, tokens.prompt)) + "% of it cached"}`),
-    run.head.prices && card("cost", dollars(run.head.metrics.cost), [`${run.head.prices.read} read, ${run.head.prices.cached} cached, ${
-      run.head.prices.written} written: dollars for a million tokens`, run.head.metrics.spent != null && `${dollars(run.head.metrics.spent)} spent by the experiment so far, also for failed requests`].filter(Boolean).join(" · ")),
-    isGraded(run) && !proofs && steps.length > 1 && card("problems lost / won", `${lost(run)} / ${won(run)}`, "majority right at t=0 and wrong at the end / the reverse"),
-    isGraded(run) && checks && checks.right + checks.wrong > 0 && card("verification AUC", checks.auc == null ? "–" : checks.auc.toFixed(3), `${count(checks.right)} right, ${count(checks.wrong)} wrong candidates${
-      checks.auc_within?.n ? ` · within a problem, %: ${rated(checks.auc_within)}` : ""}`));
+  return Object.entries(SHARES()).map(([name, words]) => {
+    const rate = proofs[name];
+    const runs = proofs.runs?.[name];
+    const overAll = runs && `${runs.values.length} runs ${overRuns(runs)}`;
+    const title = name === "points" ? words : `${words}, %`;
+    return card(title, percent(rate.value), joined(`n=${rate.n}`, overAll, between(rate)));
+  });
+}
+
+function accuracyCards(run) {
+  const last = run.head.metrics.steps.at(-1);
+  const { mean_accuracy, majority_accuracy } = last;
+  const mean = aboutRate(run, "mean_accuracy");
+  const majority = aboutRate(run, "majority_accuracy");
+  return [
+    card("mean accuracy, %", percent(mean_accuracy.value), mean),
+    card("majority accuracy, %", percent(majority_accuracy.value), majority),
+  ];
+}
+
+/** The rate at t=0, the number of problems, the rate over runs, and the interval. */
+function aboutRate(run, metric) {
+  const steps = run.head.metrics.steps;
+  const first = steps[0][metric];
+  const last = steps.at(-1)[metric];
+  const lacksProblems = numbers(run).length > 0;
+  let from = null;
+  let n = `n=${last.n}`;
+  if (steps.length > 1) {
+    from = `from ${percent(first.value)} at t=0`;
+    n = null;
+  }
+  if (lacksProblems) {
+    if (from) from += ` (n=${first.n})`;
+    n = `n=${last.n} of ${run.head.problem_set.n}`;
+  }
+  const overAll = steps.at(-1).runs?.[metric];
+  const seeds = run.head.runs?.seeds.length;
+  const runs = overAll && seeds && `${seeds} runs ${overRuns(overAll)}`;
+  return joined(from, n, runs, between(last));
+}
+
+function tokensCard(run) {
+  const { completion, prompt, cached } = run.head.metrics.tokens;
+  const share = cached == null ? null : percent(cached / Math.max(1, prompt));
+  const cachedText = share == null ? "cached unknown" : `${share}% of it cached`;
+  const runs = run.head.runs ? `in ${run.head.runs.seeds.length} runs · ` : "";
+  const more = `${runs}${short(prompt)} prompt, ${cachedText}`;
+  return card("completion tokens", short(completion), more);
+}
+
+function costCard(run) {
+  const { read, cached, written } = run.head.prices;
+  const { cost, spent } = run.head.metrics;
+  const unit = "dollars for a million tokens";
+  const prices = `${read} read, ${cached} cached, ${written} written: ${unit}`;
+  const all = `${dollars(spent)} spent by the experiment so far, also for failed requests`;
+  return card("cost", dollars(cost), joined(prices, spent != null && all));
+}
+
+function lossesCard(run) {
+  if (!isGraded(run) || ofProofs(run) || run.head.metrics.steps.length === 1) return null;
+  const meaning = "majority right at t=0 and wrong at the end / the reverse";
+  return card("problems lost / won", `${lost(run)} / ${won(run)}`, meaning);
+}
+
+function verificationCard(run) {
+  const checks = run.head.metrics.verification;
+  if (!isGraded(run) || !checks || checks.right + checks.wrong === 0) return null;
+  const auc = checks.auc == null ? "–" : checks.auc.toFixed(3);
+  const candidates = `${count(checks.right)} right, ${count(checks.wrong)} wrong candidates`;
+  const within = checks.auc_within?.n && `within a problem, %: ${rated(checks.auc_within)}`;
+  return card("verification AUC", auc, joined(candidates, within));
 }
 
 function overview(run) {
+  const missing = plural(run.missing, "completion");
   return [
     h("h2", {}, run.title),
-    run.head.warnings.map((warning) => h("p", { class: "warning" }, h("span", { "aria-hidden": "true" }, "⚠ "), warning)),
-    run.missing > 0 && h("p", { class: "warning" }, `The journal lacks ${plural(run.missing, "completion")} of these results. Their texts can't be shown.`),
+    run.head.warnings.map((text) => warning(text)),
+    run.missing > 0 &&
+      h(
+        "p",
+        { class: "warning" },
+        `The journal lacks ${missing} of these results. Their texts can't be shown.`,
+      ),
     headline(run),
     isGraded(run) && h("div", { class: "figures" }, accuracyFigure(run), tokensFigure(run)),
     run.points && tableView(run.points),
     tableView(run.steps),
-    h("h3", {}, "Configuration"), facts(run),
+    h("h3", {}, "Configuration"),
+    facts(run),
   ];
 }

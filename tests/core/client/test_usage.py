@@ -15,7 +15,7 @@ from core.engines.protocol import Server
 from core.rsa import rsa
 from core.types import Completion, Member, Sampling
 from harness.plan import lengths
-from harness.report import compare, page, tables
+from harness.report import compare, page, run_table, tables
 from harness.report.budgets import bought
 from harness.report.data import Results, load
 from harness.results import warnings
@@ -67,7 +67,7 @@ def test_tokens_that_nobody_told_are_unknown_in_results_table_and_warnings() -> 
     assert got["metrics"]["tokens"] == {"prompt": None, "cached": None, "completion": None}
     assert [s["completion_tokens"] for s in got["metrics"]["steps"]] == [None, None]
     assert [s["verification_tokens"] for s in got["metrics"]["steps"]] == [0, 0]
-    assert tables.steps_table(got).body().count("unknown") == 2
+    assert run_table.steps_table(got).body().count("unknown") == 2
     assert any("tokens of 3 completions" in warning for warning in got["warnings"])
 
 
@@ -82,7 +82,7 @@ def test_what_is_known_is_summed_and_said_to_be_a_part() -> None:
         2,
     )
     assert got["metrics"]["tokens"]["completion"] == 10
-    assert "≥ 10 + unknown" in tables.steps_table(got).body()
+    assert "≥ 10 + unknown" in run_table.steps_table(got).body()
 
 
 def test_a_run_of_failures_took_no_tokens_that_are_unknown() -> None:
@@ -319,7 +319,7 @@ def test_dollars_stand_in_results_table_comparison_and_page_where_prices_are_kno
     VALIDATOR.validate(got)
     each = (30 * 1.0 + 20 * 0.1 + 100 * 10.0) / 1e6
     assert [step["cost"] for step in got["metrics"]["steps"]] == pytest.approx([each, 2 * each])
-    assert "≥ $0.00103" in tables.steps_table(got).body() and "≥ $0.0031" in tables.final(got)
+    assert "≥ $0.00103" in run_table.steps_table(got).body() and "≥ $0.0031" in tables.final(got)
     (results / "a.json").write_text(json.dumps(got))
     shown = compare.table([compare.result(load("a", results)), compare.result(load("a", results))])
     assert "≥ $0.0031" in shown and "cost" in shown

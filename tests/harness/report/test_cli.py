@@ -69,9 +69,9 @@ def test_a_partial_run_says_over_how_many_problems(
     main([])
     text = capsys.readouterr().out
     lines = [line.split() for line in text.splitlines()]
-    at = next(number for number, words in enumerate(lines) if words[:1] == ["t"])
+    at = next(number for number, words in enumerate(lines) if words[:1] == ["step"])
     assert (
-        lines[at][:3] == ["t", "n", "mean"]
+        lines[at][:3] == ["step", "n", "mean"]
         and [line[1] for line in lines[at + 2 :][: len(ns)]] == ns
     )
     assert ("pass@4" in text) == (len(ns) == 1) == (text.count(f"  n={ns[0]}\n") == 4)

@@ -269,9 +269,13 @@ def test_formulas_and_markdown_of_an_answer_are_set(tab: Tab, tmp_path: Path) ->
 
 
 NESTS = [
-    (r"\frac{1}{1+", "}"), (r"\sqrt[3]", ""), ("x^{", "}"), (r"\begin{matrix}", r"\end{matrix}"),
-    (r"\left(", r"\right)"), (r"\color{red}", ""),
-]  # fmt: skip
+    (r"\frac{1}{1+", "}"),
+    (r"\sqrt[3]", ""),
+    ("x^{", "}"),
+    (r"\begin{matrix}", r"\end{matrix}"),
+    (r"\left(", r"\right)"),
+    (r"\color{red}", ""),
+]
 DEEP = [begin * 130 + "x" + end * 130 for begin, end in NESTS] + [
     r"\def\a#1{#1#1#1#1#1#1#1#1}\a{\a{\a{" + "x" * 100 + "}}}",
     r"\newcommand\b{x}\b",

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.report.run_table import steps_table
 from harness.report.table import Column, Table
-from harness.report.tables import final, labels, steps_table
+from harness.report.tables import final, labels
 from tests.helpers import documents
 
 TABLE = Table(

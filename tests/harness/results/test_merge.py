@@ -141,7 +141,8 @@ def test_merged_results_are_read_and_compared(two: list[Path], results: Path) ->
     assert [row["seed"] for row in found.rows[::8]] == [0, 5, 0, 5]
     alone, both = (compare.result(load(name, results)) for name in (str(two[0]), "mean-09_test"))
     pair = compare.pair(alone, both)
-    assert alone.spent == both.spent == ("160", ""), "tokens of a run"
+    assert alone.spent_tokens == both.spent_tokens == "160", "tokens of a run"
+    assert alone.spent_dollars == both.spent_dollars == ""
     assert pair.problems == 2 and pair.metrics["mean accuracy"].difference == pytest.approx(-0.1875)
     assert "mean of 2 runs" in compare.table([alone, both])
 

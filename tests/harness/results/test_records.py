@@ -9,7 +9,7 @@ from msgspec import convert
 
 from core.grading.judge import math_equal
 from core.types import Completion, Member, Problem
-from harness.report import tables
+from harness.report import run_table
 from harness.results import model, read
 from tests.fakes.model import graded_step
 from tests.helpers.graded import document, graded, member, row, save
@@ -121,9 +121,9 @@ def test_elicited_answers_are_counted_apart_from_forced_ones() -> None:
     assert (step["elicited"], step["forced"], step["truncated"], step["unread"]) == (1, 0, 0, 0)
     assert (record["answer"], record["correct"], record["doubt"]) == ("42", True, None)
     assert record["unforced"] == {"answer": None, "correct": False, "doubt": "no answer"}
-    assert "elicited" in tables.text(run)
+    assert "elicited" in run_table.text(run)
     plain = document(graded([[[member("\\boxed{42}")]]]))
-    assert "elicited" not in tables.text(plain)
+    assert "elicited" not in run_table.text(plain)
     assert "elicited" not in plain["metrics"]["steps"][0]
 
 
