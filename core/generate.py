@@ -20,9 +20,10 @@ from core.base.errors import UserError, one_line
 from core.base.thinking import TAGS, has_tag, split_thinking, written_tags
 from core.client import continued
 from core.client.budget import Budget, Hold, Over
+from core.client.failures import UNKNOWN_MODEL, Denied, Failure, Refused
 from core.client.journal import Journal, content_key
 from core.client.queue import Slots
-from core.client.reply import UNKNOWN_MODEL, Denied, Failure, Refused, Reply
+from core.client.reply import Reply
 from core.client.retry import PROMPTS_DENIED, PROMPTS_NEVER, Asker
 from core.constants import PENALTIES
 from core.engines.cards import REFUSED, SAMPLING
@@ -96,13 +97,13 @@ class Generator:
         self.asker.denies_all = partial(self._refuses_all, is_denial=True)
 
     async def __aenter__(self) -> "Generator":
-        from core.client.wire import Wire  # slow to import
+        from core.client.http_client import HttpClient  # slow to import
 
-        self.asker.wire = await Wire(self.server, self._limit).__aenter__()
+        self.asker.http = await HttpClient(self.server, self._limit).__aenter__()
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        await self.asker.wire.__aexit__(*exception)
+        await self.asker.http.__aexit__(*exception)
 
     @property
     def server(self) -> Server:
@@ -119,6 +120,22 @@ class Generator:
         if self._budget and self._budget.waiting:
             return f"{self._budget.waiting} requests waiting for budget (MAX_DOLLARS)"
         return self.asker.trouble
+
+    @property
+    def reason(self) -> str:
+        """The newest failure of the requests that are being retried, or "" if there is none."""
+        return self.asker.reason
+
+    @property
+    def in_flight(self) -> int:
+        """The number of requests in flight."""
+        return len(self.asker.http.flights)
+
+    @property
+    def streamed(self) -> int:
+        """An estimate of the tokens received in unfinished replies, or 0 if the server does not
+        stream."""
+        return self.asker.http.flights.events
 
     def reopen(self) -> None:
         """Send requests again after used-up quota or budget has ended the work of other

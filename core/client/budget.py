@@ -13,8 +13,9 @@ from contextlib import suppress
 
 from core.base.errors import RunFailed, UserError
 from core.base.prices import Prices, shown
+from core.client.failures import Failure
 from core.client.journal import Journal
-from core.client.reply import Failure, Reply
+from core.client.reply import Reply
 from core.types import Messages
 
 # Tokens allowed for the chat template: for a request (some templates add instructions), and for

@@ -20,24 +20,23 @@ from typing import TYPE_CHECKING, Any
 
 from core.base.errors import RunFailed, UserError, one_line
 from core.client.budget import Hold, Over
-from core.client.journal import content_key
-from core.client.rates import Rates
-from core.client.reply import (
+from core.client.failures import (
     THROTTLED,
     Denied,
     Failure,
     Lost,
     Overtime,
     Refused,
-    Reply,
     Stalled,
-    is_cut,
 )
+from core.client.journal import content_key
+from core.client.rates import Rates
+from core.client.reply import Reply, is_cut
 from core.engines.protocol import Server
 from core.types import Messages
 
 if TYPE_CHECKING:
-    from core.client.wire import Wire
+    from core.client.http_client import HttpClient
 
 RETRIES = 8  # after pauses of about 0.5, 1, 2 … 64 s, or longer if the server asks for it
 AWAY_SECONDS = 128.0  # a server that is unreachable for longer ends the run
@@ -63,7 +62,7 @@ class Asker:
         self, server: Server, timeout: float, stall: float, say: Callable[[str], None]
     ) -> None:
         self.server, self._timeout, self._stall, self._say = server, timeout, stall, say
-        self.wire: Wire  # the generator sets this attribute and the next one
+        self.http: HttpClient  # the generator sets this attribute and the next one
         self.denies_all: Callable[[Messages], Awaitable[bool]]
         self._rates = Rates(_pause_for)
         # request that is being retried -> its last failure, newest last
@@ -156,7 +155,7 @@ class Asker:
         for a redirect."""
         entered = await self._rates.enter()
         try:
-            reply = await self.wire.exchange(body, patience, self._timeout)
+            reply = await self.http.send(body, patience, self._timeout)
         except Refused as refusal:
             if refusal.status == THROTTLED and refusal.may_pass and not refusal.is_unpaid:
                 self._rates.refused(entered, refusal.wait)
@@ -240,7 +239,7 @@ class Asker:
             is_enough = len(self._failed) >= PROMPTS_NEVER
         else:
             is_enough = time.monotonic() - self.usable_at > SECONDS_SINCE
-        if is_enough and not self.wire.is_at_work(since):
+        if is_enough and not self.http.flights.is_at_work(since):
             raise RunFailed(
                 f"the server at {self.server.base_url} sends no usable replies (last failure: "
                 f"{failure.words.rstrip('.')}). Check the server, and run the same command again: "

@@ -80,7 +80,7 @@ class Bar:
         not count."""
         elapsed, wire, left = (
             time.monotonic() - self._began,
-            generator.asker.wire,
+            generator,
             max(0, self.total - self.done),
         )
         tokens = self._new_tokens + wire.streamed
@@ -92,7 +92,7 @@ class Bar:
             if is_timed
             else "",
             f"{wire.in_flight} in flight" if left else "",
-            generator.asker.reason,
+            generator.reason,
             *(
                 [f"{short(tokens)} tok", f"{tokens / max(1e-9, elapsed):,.0f} tok/s"]
                 if tokens

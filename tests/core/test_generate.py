@@ -12,7 +12,7 @@ from core import generate as generator
 from core import prompts
 from core.base.errors import UserError
 from core.client.journal import Journal, content_key
-from core.client.reply import Overtime, Stalled
+from core.client.failures import Overtime, Stalled
 from core.engines.protocol import Server, named
 from core.generate import Generator
 from core.types import FORCED_ANSWER, Completion, Sampling

@@ -26,7 +26,7 @@ from typing import Any
 MODULES = ("matplotlib.pyplot", "pyarrow.parquet", "xllamacpp", "numpy.random", "tqdm", (
     "multiprocessing.synchronize"
 ),
-           "encodings.idna", "core.client.wire", "core.engines.dialects.other", (
+           "encodings.idna", "core.client.http_client", "core.engines.dialects.other", (
                "core.engines.dialects.sglang"
            ),
            "core.engines.dialects.vllm", "harness.plan.plan", "harness.report.report", (

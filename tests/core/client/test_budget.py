@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from core.base.errors import UserError
 from core.base.prices import Prices
 from core.client.budget import ROUNDING, Budget, Hold, Over
+from core.client.failures import Failure, Lost, Malformed, Refused, Stalled
 from core.client.journal import Journal
-from core.client.reply import Failure, Lost, Malformed, Refused, Reply, Stalled
+from core.client.reply import Reply
 from core.engines.cards import Card
 from core.engines.protocol import Server
 from core.generate import Generator

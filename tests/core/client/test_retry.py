@@ -10,7 +10,7 @@ import pytest
 from core.base.errors import RunFailed, UserError
 from core.client import retry
 from core.client.budget import Over
-from core.client.reply import Denied
+from core.client.failures import Denied
 from tests.conftest import run
 from tests.fakes.http import Answer, Request, answer, reset
 from tests.fakes.moody import Moody, chat, good

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from core.base.errors import Elsewhere
-from core.client import reply, wire
-from core.client.reply import Oversized, Refused, Reply, is_cut
-from core.client.wire import Wire
+from core.client import http_client
+from core.client.failures import Malformed, Oversized, Refused
+from core.client.http_client import HttpClient
+from core.client.reply import Reply, is_cut
 from core.engines.protocol import Server
 from core.types import CUT, FILTERED, Completion
 from tests.fakes.http import Answer, Request, answer
@@ -31,13 +32,13 @@ def exchanged(server: Server, n: int) -> list[Reply | BaseException]:
     """Return the replies to `n` simultaneous requests, then to one more."""
 
     async def all_of_them() -> list[Reply | BaseException]:
-        async with Wire(server, n) as got:
+        async with HttpClient(server, n) as got:
             body = {"model": "m", "messages": [{"role": "user", "content": "?"}]}
-            at_once = [got.exchange(body, 30, 60) for _ in range(n)]
+            at_once = [got.send(body, 30, 60) for _ in range(n)]
             found = await asyncio.gather(*at_once, return_exceptions=True)
             return [
                 *found,
-                *await asyncio.gather(got.exchange(body, 30, 60), return_exceptions=True),
+                *await asyncio.gather(got.send(body, 30, 60), return_exceptions=True),
             ]
 
     return asyncio.run(all_of_them())
@@ -105,7 +106,7 @@ def test_a_stream_is_read_wherever_its_lines_and_chunks_end(kind: str) -> None:
 def test_a_stream_that_is_cut_off_passes_for_no_reply(kind: str) -> None:
     body = STREAMS[kind]
     for end in range(body.index(b"usage")):
-        with pytest.raises(reply.Malformed):
+        with pytest.raises(Malformed):
             read_bytes(body[:end])
 
 
@@ -126,7 +127,7 @@ NONSENSE: dict[str, list[Any]] = {
 @pytest.mark.parametrize("kind", NONSENSE)
 def test_a_chat_that_makes_no_sense_passes_for_no_reply(kind: str) -> None:
     for body in (events(NONSENSE[kind]), json.dumps(NONSENSE[kind][-1]).encode()):
-        with pytest.raises((reply.Malformed, Refused)):
+        with pytest.raises((Malformed, Refused)):
             read_bytes(body)
 
 
@@ -239,8 +240,8 @@ def test_a_cut_prompt_is_noticed_in_every_script(language: str) -> None:
 def test_a_reply_far_beyond_its_cap_is_ended(
     moody: Moody, monkeypatch: Any, is_stream: bool, is_blank: bool
 ) -> None:
-    monkeypatch.setattr(wire, "ROOM", 2000)
-    monkeypatch.setattr(wire, "BYTES", 100)
+    monkeypatch.setattr(http_client, "ROOM", 2000)
+    monkeypatch.setattr(http_client, "BYTES", 100)
     piece = (b" " if is_blank else b"x") * 100
     if is_stream and not is_blank:
         piece = events([{"choices": [{"delta": {"content": "x" * 100}}]}], done=False)
@@ -260,9 +261,9 @@ def test_a_reply_far_beyond_its_cap_is_ended(
     body = {"model": "m", "messages": [{"role": "user", "content": "?"}], "max_tokens": 50}
 
     async def ask() -> None:
-        async with Wire(Server("other", moody.url, "m", "x"), 1) as got:
+        async with HttpClient(Server("other", moody.url, "m", "x"), 1) as got:
             with pytest.raises(Oversized):
-                await got.exchange(body, 30, 60)
+                await got.send(body, 30, 60)
 
     asyncio.run(ask())
     assert sent < 5 * 10**7
@@ -311,13 +312,13 @@ def test_a_request_right_after_a_stream_of_llama_cpp_is_not_lost(engine: Server)
     request is lost."""
 
     async def one_by_one() -> list[Reply]:
-        async with Wire(engine, 1) as got:
+        async with HttpClient(engine, 1) as got:
             body = {
                 "model": engine.model,
                 "messages": [{"role": "user", "content": "1 + 1 ="}],
                 "max_tokens": 1,
             }
-            return [await got.exchange(body | {"stream": True}, 60, 600) for _ in range(20)]
+            return [await got.send(body | {"stream": True}, 60, 600) for _ in range(20)]
 
     assert len(asyncio.run(one_by_one())) == 20
 
