@@ -7,8 +7,10 @@ next run requests them again.
 """
 
 import asyncio
+import importlib
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -65,6 +67,12 @@ DEFAULTS = vars(Sampling())  # a journal key omits the fields that have these va
 class Unable(Failure):
     """A request that is not sent, because the completion or the server can't be continued. Its text
     is the reason."""
+
+
+def load_client() -> None:
+    """Import the openai client in a thread. It takes half a second, while the server loads."""
+    module = "core.client.http_client"
+    threading.Thread(target=importlib.import_module, args=(module,), daemon=True).start()
 
 
 class Generator:

@@ -26,7 +26,7 @@ from core.engines.cards import Card
 from core.engines.need import Need
 from core.engines.protocol import Server
 from core.eval import by_answer
-from core.generate import Generator, sampling_unsent
+from core.generate import Generator, load_client, sampling_unsent
 from core.grading.judge import stopping_judge
 from core.grading.ungraded import ungraded
 from core.server import graders_server, serving
@@ -264,6 +264,7 @@ def open_on_problems(
     chosen = None if is_default else loaded(card)
     if card.base_url:
         check_prices(card, card.model, config)  # before the first request
+    load_client()
     with serving(need_of(planned, config, shots)) as server:
         chosen = chosen or loaded(server.card)
         check_context(server, config)
