@@ -24,7 +24,7 @@ OF_A_REQUEST, OF_A_MESSAGE = 256, 16
 ROUNDING = 1e-9  # dollars
 
 
-class Over(RunFailed):
+class RunExhausted(RunFailed):
     """An error that stops all requests. Budget, quota or credit is used up, or a rate limit has
     lasted for too long."""
 
@@ -41,13 +41,13 @@ class Budget:
 
     async def take(self, amount: float) -> None:
         """Pay `amount` dollars in advance. If the budget is too small now, wait until other
-        requests give money back. Raises Over if no other request can give money back, or if one has
-        raised Over."""
+        requests give money back. Raises RunExhausted if no other request can give money back, or
+        if one has raised it."""
         while self._limit and self.journal.paid + amount > self._limit + ROUNDING:
             if self._is_over or self.open - self.waiting <= 1:  # nothing to wait for
                 self._is_over = True
                 self.wake()
-                raise Over(
+                raise RunExhausted(
                     f"MAX_DOLLARS={self._limit:g} does not suffice for another request. "
                     f"{shown(self.journal.paid)} is spent, and the next request may cost "
                     f"{shown(amount)} more. Run the same command with a higher MAX_DOLLARS: "
@@ -66,7 +66,7 @@ class Budget:
         self._changed = asyncio.Event()
 
 
-class Hold:
+class Reservation:
     """The payments of one completion, as a context manager. `left` dollars are paid in advance and
     not used yet. Requests are free without a `budget` or `prices`. A prompt has at most `context`
     tokens."""
@@ -77,7 +77,7 @@ class Hold:
         self._budget, self._prices, self._context = budget, prices, context
         self.left = 0.0
 
-    def __enter__(self) -> "Hold":
+    def __enter__(self) -> "Reservation":
         if self._budget:
             self._budget.open += 1
         return self
@@ -98,29 +98,34 @@ class Hold:
             self._budget.wake()
         return left
 
-    def most(self, messages: Messages, written: int, opening: str = "", more: int = 0) -> float:
-        """Return the highest cost in dollars of a request for `written` tokens after an answer's
-        `opening`. Its prompt has at most one token per byte, the template's tokens and `more`, but
-        no more than the context."""
+    def max_cost(
+        self, messages: Messages, max_tokens: int, opening: str = "", more_tokens: int = 0
+    ) -> float:
+        """Return the highest cost in dollars of a request for `max_tokens` tokens after an answer's
+        `opening`. Its prompt has at most one token per byte, the template's tokens and
+        `more_tokens`, but no more than the context."""
         if not self._prices:
             return 0.0
-        texts = ["assistant", opening, *(text for message in messages for text in message.values())]
-        read = (
-            OF_A_REQUEST
-            + sum(OF_A_MESSAGE + len(text.encode("utf-8", "surrogatepass")) for text in texts)
-            + more
-        )
-        return self._prices.most(min(read, self._context or read), written)
+        prompt_tokens = OF_A_REQUEST + more_tokens
+        texts = ["assistant", opening]
+        for message in messages:
+            texts += message.values()
+        for text in texts:
+            prompt_tokens += OF_A_MESSAGE + len(text.encode("utf-8", "surrogatepass"))
+        if self._context:
+            prompt_tokens = min(prompt_tokens, self._context)
+        return self._prices.most(prompt_tokens, max_tokens)
 
     async def pay(
-        self, send: Callable[[], Awaitable[Reply]], most: float, later: float = 0.0
+        self, send: Callable[[], Awaitable[Reply]], max_cost: float, max_followup_cost: float = 0.0
     ) -> Reply:
-        """Call `send` and return its reply. The request may cost up to `most` dollars. `later`
-        dollars are reserved for a second request. Raises Over as Budget.take does, and the errors
-        of `send`."""
+        """Call `send` and return its reply. The request may cost up to `max_cost` dollars.
+        `max_followup_cost` dollars are reserved for a second request. Raises RunExhausted as
+        Budget.take does, and the errors of `send`."""
         if self._budget is None or self._prices is None:
             return await send()
-        if (lacking := most + later - self.left) > ROUNDING:
+        lacking = max_cost + max_followup_cost - self.left
+        if lacking > ROUNDING:
             await self._budget.take(lacking)
             self.left += lacking
         try:
@@ -129,8 +134,8 @@ class Hold:
             raise
         except BaseException as error:  # including the cancellation of a stopped run
             if not (isinstance(error, Failure) and error.is_free):
-                self.left -= most
+                self.left -= max_cost
             raise
         cost = self._prices.dollars(reply.counted)
-        self.left -= most if cost is None else cost
+        self.left -= max_cost if cost is None else cost
         return reply

@@ -31,23 +31,30 @@ _OVERFLOW = re.compile(
     context[ _-]*(?:length|window|size|limit|overflow) | \bn_ctx\b | \bsession_len\b
     | max_(?:model|seq|input|prompt)_len | \bmax_num_tokens\b | max_position_embeddings
     | max(?:imum)?[ ](?:prompt|input|sequence|model|message)[ ](?:length|tokens|characters)
-    | max_?length | predefined[ ]maximum | max(?:imum)?[ ]length[ ](?:reached | of[ ].{0,20}?(?:question|prompt|input))
+    | max_?length | predefined[ ]maximum
+    | max(?:imum)?[ ]length[ ](?:reached | of[ ].{0,20}?(?:question|prompt|input))
     | (?:prompt|inputs?|messages?|conversation|text|request(?:[ ]body)?)(?![^\W_])
       .{0,80}? (?:\b|_)too[ _](?:long|large|big|many[ _]tokens)
-    | \btoo[ ]many[ ](?:\w+[ ])?tokens\b | (?<!output[ ])(?<!completion[ ])token[ ]limit\b | tokens_limit
+    | \btoo[ ]many[ ](?:\w+[ ])?tokens\b
+    | (?<!output[ ])(?<!completion[ ])token[ ]limit\b | tokens_limit
     | prompt[ ]exceeds | range[ ]of[ ]input[ ]length | `inputs`[ ](?:tokens|must[ ]have)
     | (?:input|prompt|message|total|requested|request|sequence)s?[ ]?(?:token|length)s?\b .{0,80}?
-      (?:exceed|longer|larger|greater|more[ ]than|supports[ ]|limit|(?:must|should)[ ](?:not|be[ ](?:<|less|at[ ]most)))
+      (?:exceed|longer|larger|greater|more[ ]than|supports[ ]|limit
+        |(?:must|should)[ ](?:not|be[ ](?:<|less|at[ ]most)))
     | (?:input|prompt|message|request|conversation)s?\b .{0,60}? \d[ ]tokens\b .{0,60}?
       (?:exceed|longer|larger|greater|more[ ]than|supports[ ]|limit|maximum)
     | number[ ]of[ ](?:\w+[ ])?tokens .{0,60}? (?:exceed|larger|greater|more[ ]than)
     | (?:input|prompt|message|request|conversation)s?\b (?:(?!output|completion|max_).){0,60}?
-      (?:exceed|(?:longer|larger|greater|more)[ ]than) (?:(?!output|completion|max_).){0,40}? \btokens?\b
+      (?:exceed|(?:longer|larger|greater|more)[ ]than)
+      (?:(?!output|completion|max_).){0,40}? \btokens?\b
     | \d[ ]tokens\b .{0,40}? \ballows[ ]only | tokens_exceeded | string_above_max
-    | tokens[ ]in[ ]the[ ](?:prompt|messages?|input) | (?:prompt|inputs?)\W{1,3}(?:and\W+|plus\W+)?max_(?:new_)?tokens
+    | tokens[ ]in[ ]the[ ](?:prompt|messages?|input)
+    | (?:prompt|inputs?)\W{1,3}(?:and\W+|plus\W+)?max_(?:new_)?tokens
     | \bfit\b .{0,20}? \bcontext\b | 上下文 | (?:输入|提示|prompt) .{0,20}? (?:过长|超)
-    | exceeds?[ ]the[ ](?:model|maximum)\S*[ ] .{0,40}? (?:input|prompt|number[ ]of|sequence|total)[ ](?:token|length)
-    | (?:reduce|shorten)[ ](?:the[ ]length[ ]of[ ])?(?:the|your|either)[ ](?:messages?|input|prompt|one)
+    | exceeds?[ ]the[ ](?:model|maximum)\S*[ ]
+      .{0,40}? (?:input|prompt|number[ ]of|sequence|total)[ ](?:token|length)
+    | (?:reduce|shorten)[ ](?:the[ ]length[ ]of[ ])?
+      (?:the|your|either)[ ](?:messages?|input|prompt|one)
     """,
     re.VERBOSE | re.DOTALL,
 )

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 @dataclass(eq=False)
 class Flight:
     """A request in flight to the server at `address`. Times are in seconds of the event loop's
-    clock. The request ends after `patience` seconds without data, or at its `deadline`."""
+    clock. The request ends after `patience` seconds without data, or after `seconds` at its
+    `deadline`."""
 
     address: str
     sent: float
     patience: float
+    seconds: float
     deadline: asyncio.Timeout
     last_data: float | None = None
     events: int = 0  # events of its stream so far. Most servers send one event per token
@@ -41,7 +43,8 @@ class Flights:
         """Yield a new flight to the least busy address. It lasts as long as the block, at most
         `seconds`."""
         now = asyncio.get_running_loop().time()
-        flight = Flight(self._least_busy(), now, patience, asyncio.timeout_at(now + seconds))
+        deadline = asyncio.timeout_at(now + seconds)
+        flight = Flight(self._least_busy(), now, patience, seconds, deadline)
         self._flights.add(flight)
         try:
             yield flight
@@ -49,6 +52,8 @@ class Flights:
             self._flights.discard(flight)
 
     def _least_busy(self) -> str:
+        if len(self._addresses) == 1:
+            return self._addresses[0]
         busy = Counter(flight.address for flight in self._flights)
         return min(self._addresses, key=busy.__getitem__)
 

@@ -13,8 +13,8 @@ import math
 import os
 import resource
 import urllib.parse
-from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, Self, cast
 
 import aiohttp
@@ -84,40 +84,43 @@ class HttpClient:
         """Send `body`, the JSON object of a chat request, and return the reply. The request fails
         after `seconds`, or after `patience` seconds without data (Flights). Raises Failure, or
         Elsewhere for a redirect."""
-        with self.flights.begin(patience, seconds) as flight:
-            try:
-                async with flight.deadline:
-                    return await self._exchange(body, flight)
-            except openai.APIStatusError as error:
-                raise self._without_key(_refused(error.response)) from None
-            except (Refused, Malformed) as failure:
-                raise self._without_key(failure) from None
-            except _CONNECTION_ERRORS as error:
-                raise _lost(error) from None
-            except TimeoutError:
-                if flight.is_stalled:
-                    raise Stalled(f"silent for {patience:.0f} s") from None
-                raise Overtime(f"no answer within {seconds:.0f} s") from None
-
-    async def _exchange(self, body: Mapping[str, Any], flight: Flight) -> Reply:
         content = json.dumps(body).encode()
         tokens = body.get("max_tokens") or body.get("max_completion_tokens") or math.inf
         # some servers repeat the request in the reply
         max_bytes = ROOM + len(content) + BYTES * tokens
-        # chat.completions.create would take 0.4 ms longer to convert the body, and parse the reply
-        posted = await self._clients[flight.address].post(
-            "/chat/completions",
-            content=content,
-            options={"headers": self._headers(body)},
-            cast_to=httpx2.Response,
-            stream=True,
-            stream_cls=openai.AsyncStream[object],
-        )
-        response = cast(httpx2.Response, posted)
+        with self.flights.begin(patience, seconds) as flight, self._failures(flight):
+            async with flight.deadline:
+                # chat.completions.create would take 0.4 ms more to convert the body, and can't send
+                # lone surrogates
+                posted = await self._clients[flight.address].post(
+                    "/chat/completions",
+                    content=content,
+                    options={"headers": self._headers(body)},
+                    cast_to=httpx2.Response,
+                    stream=True,
+                    stream_cls=openai.AsyncStream[object],
+                )
+                response = cast(httpx2.Response, posted)
+                try:
+                    return await read(self._received(response, flight, max_bytes))
+                finally:
+                    await response.aclose()
+
+    @contextmanager
+    def _failures(self, flight: Flight) -> Iterator[None]:
+        """Raise the errors of the openai client, and of its libraries, as Failures."""
         try:
-            return await read(self._received(response, flight, max_bytes))
-        finally:
-            await response.aclose()
+            yield
+        except openai.APIStatusError as error:
+            raise self._without_key(_refused(error.response)) from None
+        except (Refused, Malformed) as failure:
+            raise self._without_key(failure) from None
+        except _CONNECTION_ERRORS as error:
+            raise _lost(error) from None
+        except TimeoutError:
+            if flight.is_stalled:
+                raise Stalled(f"silent for {flight.patience:.0f} s") from None
+            raise Overtime(f"no answer within {flight.seconds:.0f} s") from None
 
     def _headers(self, body: Mapping[str, Any]) -> dict[str, str | openai.Omit]:
         headers: dict[str, str | openai.Omit] = {}

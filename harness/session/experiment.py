@@ -16,9 +16,10 @@ from core import constants
 from core.base import seeds, terminal
 from core.base.errors import RunFailed
 from core.base.prices import shown as dollars
+from core.client.request import sampling_sent
 from core.constants import BOXED, WHOLE, A
 from core.eval import by_answer
-from core.generate import Generator, sampling_sent
+from core.generate import Generator
 from core.types import Completion, Grader, Message, Sampling, Scaffold
 from harness import framing
 from harness.report import plot, tables

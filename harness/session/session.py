@@ -20,13 +20,14 @@ from core.base.errors import UserError, foremost, one_line
 from core.base.prices import shown
 from core.client.budget import Budget
 from core.client.journal import Journal
+from core.client.request import sampling_unsent
 from core.constants import BOXED, A, Asking, C, Constants, Paid, Part
 from core.engines import cards, environment
 from core.engines.cards import Card
 from core.engines.need import Need
 from core.engines.protocol import Server
 from core.eval import by_answer
-from core.generate import Generator, load_client, sampling_unsent
+from core.generate import Generator, load_client
 from core.grading.judge import stopping_judge
 from core.grading.ungraded import ungraded
 from core.server import graders_server, serving

@@ -24,7 +24,7 @@ from core.base import signals
 from core.base.errors import Parser, UserError, command, one_line
 from core.base.files import results_dir
 from core.base.terminal import say
-from core.client.budget import Over
+from core.client.budget import RunExhausted
 from core.client.journal import Journal
 from core.constants import OF_RUNS, rules
 from core.engines import environment
@@ -167,7 +167,7 @@ class Endpoint:
     def _finished(self, job: Job) -> None:
         """Remove a finished job. If used-up quota ended it, send the requests of other clients."""
         self.jobs.discard(job)
-        if not job.cancelled() and isinstance(job.exception(), Over):
+        if not job.cancelled() and isinstance(job.exception(), RunExhausted):
             self.generator.reopen()
 
     def _whole(self, asked: ChatRequest, solved: Solved) -> Response:

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from core import generate as generator
-from core import prompts
+from core import generate, prompts
 from core.base.errors import UserError
-from core.client.journal import Journal, content_key
+from core.client import continued
+from core.client.completed import NEW_TURN
 from core.client.failures import Overtime, Stalled
+from core.client.journal import Journal, content_key
 from core.engines.protocol import Server, named
 from core.generate import Generator
 from core.types import FORCED_ANSWER, Completion, Sampling
@@ -80,7 +81,7 @@ LEFT_OUT |= {
 def test_keys_hold_the_sampling_that_differs_from_the_defaults(
     engine: Server, tmp_path: Path
 ) -> None:
-    assert generator.DEFAULTS == LEFT_OUT and generator.KEY_VERSION == 3
+    assert generate.DEFAULTS == LEFT_OUT and generate.KEY_VERSION == 3
     fields = [engine.key_fields] if engine.key_fields else []
     with Journal(tmp_path / "a.jsonl") as journal:
         got = Generator(engine, journal, 1, 60)
@@ -349,7 +350,7 @@ def test_a_forced_answer_is_counted_and_a_new_turn_is_none(
         and got.completion_tokens == 24
     )
     assert (got.forced, got.text) == (forced, forced or "")
-    assert got.not_forced == (None if forced else generator.NEW_TURN)
+    assert got.not_forced == (None if forced else NEW_TURN)
 
 
 @pytest.mark.parametrize(
@@ -380,7 +381,7 @@ def test_no_probability_is_read_from_a_new_turn(
     ]
     opened = Sampling(max_tokens=1, answer_tokens=16, opening=prompts.VERDICT, top_logprobs=10)
     (got,) = ask(replace(through, kind="other"), tmp_path, [(5, opened)])
-    assert (got.answer, got.logprobs, got.not_forced) == ("", {}, generator.NEW_TURN)
+    assert (got.answer, got.logprobs, got.not_forced) == ("", {}, NEW_TURN)
     assert got.forced is None and len(proxy.bodies) == 1
 
 
@@ -395,7 +396,7 @@ def test_a_refused_continuation_leaves_the_unforced_answer(
     (got,) = ask(server, tmp_path, [(5, FORCED)])
     assert got.forced is None and got.error is None and got.text == ""
     assert got.not_forced is not None and got.not_forced.startswith("refused the final message")
-    assert len(got.not_forced) <= generator.REASON
+    assert len(got.not_forced) <= continued.REASON
     proxy.script = [answer(400, {"error": {"message": "still refused"}})]
     (again,) = ask(server, tmp_path, [(5, FORCED)])
     assert again.not_forced == "refused still refused" and len(proxy.bodies) == 3, (

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from core import generate as generator
+from core import generate
 from core.base.errors import RunFailed
 from core.client import retry
 from core.client.failures import Refused
@@ -118,7 +118,7 @@ def seconds_of(provider: Provider429, monkeypatch: Any, folder: Path, count: int
 
     clock = SimpleNamespace(monotonic=lambda: asyncio.get_running_loop().time())
     monkeypatch.setattr(HttpClient, "send", send)
-    monkeypatch.setattr(generator, "time", clock)
+    monkeypatch.setattr(generate, "time", clock)
     monkeypatch.setattr(retry, "time", clock)
     random.seed(1)
 
@@ -126,7 +126,7 @@ def seconds_of(provider: Provider429, monkeypatch: Any, folder: Path, count: int
         with Journal(folder / "a.jsonl") as journal:
             server = Server("other", "http://127.0.0.1:9/v1", "m", "x")
             async with Generator(server, journal, 64, 900, stall=900) as ask:
-                monkeypatch.setattr(ask.asker, "_check", lambda: asyncio.sleep(0))
+                monkeypatch.setattr(ask.client, "_check_server", lambda: asyncio.sleep(0))
                 asked = (
                     ask([{"role": "user", "content": f"{n}"}], n, Sampling()) for n in range(count)
                 )
