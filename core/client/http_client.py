@@ -154,12 +154,18 @@ class HttpClient:
 
 def _openai_client(server: Server, limit: int) -> openai.AsyncOpenAI:
     addresses = (server.base_url, *server.replicas)
-    connections = openai.DefaultAioHttpClient(
-        follow_redirects=False,  # another server would get the key and the prompts
-        limits=httpx2.Limits(max_connections=limit, keepalive_expiry=KEEPALIVE_SECONDS),
-        mounts=_direct(addresses),
-        event_hooks={"response": [_shorten_error]},
-    )
+    try:
+        connections = openai.DefaultAioHttpClient(
+            follow_redirects=False,  # another server would get the key and the prompts
+            limits=httpx2.Limits(max_connections=limit, keepalive_expiry=KEEPALIVE_SECONDS),
+            mounts=_unproxied(addresses),
+            event_hooks={"response": [_shorten_error]},
+        )
+    except (httpx2.InvalidURL, ValueError) as error:
+        raise UserError(
+            f"the environment names an invalid proxy ({one_line(str(error), LONGEST_WORDS)}). "
+            "Correct or unset http_proxy, https_proxy and all_proxy"
+        ) from None
     key = server.key
     has_own_header = bool(key) and not _is_bearer(key)
     return openai.AsyncOpenAI(
@@ -178,11 +184,16 @@ def _is_bearer(key: Key) -> bool:
     return bool(key) and not key.header
 
 
-def _direct(addresses: tuple[str, ...]) -> dict[str, None]:
-    """Return the client's rule that the `addresses` on this machine use no proxy."""
-    ours = [urllib.parse.urlsplit(url) for url in addresses if environment.is_ours(url)]
-    hosts = [url.hostname or "" for url in ours]
-    return {f"all://[{host}]" if ":" in host else f"all://{host}": None for host in hosts}
+def _unproxied(addresses: tuple[str, ...]) -> dict[str, None]:
+    """Return the client's patterns of URLs that use no proxy of the environment: the `addresses` on
+    this machine, and those that only all_proxy matches. all_proxy is often a SOCKS proxy, which
+    aiohttp can't use, and core/engines/queries.py ignores it too."""
+    patterns: dict[str, None] = {"all://": None}
+    for address in addresses:
+        host = urllib.parse.urlsplit(address).hostname or ""
+        if environment.is_ours(address):
+            patterns[f"all://[{host}]" if ":" in host else f"all://{host}"] = None
+    return patterns
 
 
 class _Beginning(httpx2.AsyncByteStream):
@@ -235,8 +246,9 @@ def _lost(error: Exception) -> Lost:
 
 def _why_lost(reason: BaseException) -> str:
     """Return the system's message if a connection failed (aiohttp's always mentions TLS), else
-    the library's."""
-    if isinstance(reason, aiohttp.ClientConnectorError) and reason.os_error.errno:
+    the library's, for example about a certificate."""
+    is_tls = isinstance(reason, aiohttp.ClientSSLError)
+    if isinstance(reason, aiohttp.ClientConnectorError) and reason.os_error.errno and not is_tls:
         return os.strerror(abs(reason.os_error.errno)).lower()
     return one_line(str(reason), LONGEST_WORDS) or type(reason).__name__
 
