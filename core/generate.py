@@ -38,7 +38,8 @@ DEFAULTS = vars(Sampling())  # a journal key omits the fields that have these va
 
 
 def load_client() -> None:
-    """Import the openai client in a thread. It takes half a second, while the server loads."""
+    """Load the openai client in a thread. Its import takes half a second, while a server
+    starts."""
     module = "core.client.http_client"
     threading.Thread(target=importlib.import_module, args=(module,), daemon=True).start()
 

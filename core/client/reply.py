@@ -20,7 +20,9 @@ _DEEPEST = 5  # nested levels of a message's parts that are searched
 # Tokens that a prompt has at least: for each word, and for each character of a script that joins
 # words without spaces or has short words. These are Chinese, Japanese and Korean, and Thai, Lao,
 # Burmese and Khmer.
-A_WORD, A_CHARACTER, A_LETTER = 0.8, 1 / 3, 1 / 5
+A_WORD = 0.8
+A_CHARACTER = 1 / 3
+A_LETTER = 1 / 5
 _CHARACTERS = (
     r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
@@ -57,7 +59,8 @@ class Reply:
         """The prompt, cached and completion tokens. A 0 becomes None, except for cached tokens and
         an empty reply."""
         is_silent = bool(self.prompt_tokens) and not (self.content or self.reasoning)
-        completion = self.completion_tokens if self.completion_tokens or is_silent else None
+        is_counted = self.completion_tokens > 0 or is_silent
+        completion = self.completion_tokens if is_counted else None
         return self.prompt_tokens or None, self.cached_tokens, completion
 
 
@@ -65,35 +68,43 @@ class _Draft:
     """A reply, as far as it has arrived."""
 
     def __init__(self) -> None:
-        self.model = self.usage = None
+        self.model: Any = None
+        self.usage: Any = None
         self.finish: Any = None
         self.pieces: defaultdict[str, list[str]] = defaultdict(list)
         self.tokens: list[Any] = []  # each with its log-probability
-        self.has_deltas = self.has_messages = self.calls_tool = False
+        self.has_deltas = False
+        self.has_messages = False
+        self.calls_tool = False
 
-    def add(self, found: dict[str, Any], is_chunk: bool) -> None:
+    def add(self, completion: dict[str, Any], is_chunk: bool) -> None:
         """Add a whole chat completion or a chunk of a stream. Raises Malformed."""
-        self.model = self.model or found.get("model")
-        self.usage = found.get("usage") or self.usage
+        self.model = self.model or completion.get("model")
+        self.usage = completion.get("usage") or self.usage
         try:
-            choice = (found.get("choices") or [{}])[0]
-            message = self._message(choice) if is_chunk else choice["message"]
-            self.finish = choice.get("finish_reason") or self.finish
-            self.calls_tool = self.calls_tool or any(message.get(field) for field in _CALLS)
-            self.tokens += queries.objects(choice.get("logprobs"), "content")
-            for field in ("content", "reasoning_content", "reasoning", "refusal"):
-                for name, text in _parts(field, message.get(field)):
-                    self.pieces[name].append(text)
+            choices = completion.get("choices") or [{}]
+            self._add_choice(choices[0], is_chunk)
         except (AttributeError, KeyError, TypeError):
-            raise Malformed(f"no message in {found!r:.120}") from None
+            raise Malformed(f"no message in {completion!r:.120}") from None
+
+    def _add_choice(self, choice: dict[str, Any], is_chunk: bool) -> None:
+        message = self._message(choice) if is_chunk else choice["message"]
+        self.finish = choice.get("finish_reason") or self.finish
+        if any(message.get(field) for field in _CALLS):
+            self.calls_tool = True
+        self.tokens += queries.objects(choice.get("logprobs"), "content")
+        for field in ("content", "reasoning_content", "reasoning", "refusal"):
+            for name, text in _parts(field, message.get(field)):
+                self.pieces[name].append(text)
 
     def _message(self, choice: Mapping[str, Any]) -> Any:
         """Return the part of the message in a chunk's `choice`. Some servers call it `message`
         instead of `delta`. A `message` after deltas repeats the whole message, so it is ignored."""
-        self.has_deltas = self.has_deltas or bool(choice.get("delta"))
-        part = choice.get("delta") if self.has_deltas else choice.get("message")
+        if choice.get("delta"):
+            self.has_deltas = True
         self.has_messages = not self.has_deltas
-        return part or {}
+        name = "delta" if self.has_deltas else "message"
+        return choice.get(name) or {}
 
     def _joined(self, pieces: Sequence[str]) -> str:
         """Return the text in the `pieces` of a field. Some servers repeat the text so far in the
@@ -109,10 +120,12 @@ class _Draft:
         if not finish or end_of(finish) == BROKEN:
             raise Malformed(f"the reply is incomplete (finish_reason {finish or None})")
         texts = {name: storable(self._joined(pieces)) for name, pieces in self.pieces.items()}
-        content, refusal = texts.get("content", ""), texts.get("refusal", "")
+        content = texts.get("content", "")
         reasoning = texts.get("reasoning_content") or texts.get("reasoning", "")
-        if refusal:
-            content, finish = "\n\n".join(filter(None, (content, refusal))), "refusal"
+        refused = texts.get("refusal", "")
+        if refused:
+            content = f"{content}\n\n{refused}" if content else refused
+            finish = "refusal"
         elif self.calls_tool and not (content.strip() or end_of(finish)):
             finish = TOOL_CALL  # some servers report "stop"
         prompt, cached, completion = _usage(self.usage)
@@ -133,20 +146,23 @@ async def read(parts: AsyncIterator[bytes]) -> Reply:
     """Read a chat completion from a stream of server-sent events or a JSON object, whatever the
     content type. Raises Refused for an error. Raises Malformed if the stream was cut off or there
     is no chat completion."""
-    draft, others = _Draft(), list[bytes]()
-    is_stream = is_done = False
+    draft = _Draft()
+    other_lines: list[bytes] = []  # JSON, or a stream's comments, event names and blank lines
+    is_stream = False
+    is_done = False
     async for line in _lines(parts):
         if not line.startswith(b"data:"):
-            others.append(line)  # a part of JSON, or a stream's comment, event name or blank line
+            other_lines.append(line)
             continue
-        is_stream, data = True, line[5:].strip()
+        is_stream = True
+        data = line.removeprefix(b"data:").strip()
         if data == b"[DONE]":
             is_done = True
         # some servers and proxies append lines that do not belong to the reply
         elif data and not is_done:
             draft.add(_object(data), is_chunk=True)
     if not is_stream:
-        draft.add(_object(b"\n".join(others)), is_chunk=False)
+        draft.add(_object(b"\n".join(other_lines)), is_chunk=False)
     elif not is_done and not (draft.finish and draft.usage):
         raise Malformed("the stream ended before the reply was complete")
     return draft.reply()
@@ -167,15 +183,18 @@ async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 def _object(data: bytes) -> dict[str, Any]:
     """Parse a JSON object. Raises Refused if it contains an error, and Malformed if the data is no
     JSON object."""
-    found = parsed_json(data.decode("utf-8", "replace"))
-    if not isinstance(found, dict):
+    value = parsed_json(data.decode("utf-8", "replace"))
+    if not isinstance(value, dict):
         raise Malformed(f"no JSON object: {data[:80]!r}")
-    if error := found.get("error") or (found.get("object") == "error" and found):
-        code = error.get("code") if isinstance(error, dict) else None
-        raise refusal(
-            code if type(code) is int and 400 <= code < 600 else 500, error, {}, is_within=True
-        )
-    return found
+    error = value.get("error")
+    if not error and value.get("object") == "error":
+        error = value
+    if not error:
+        return value
+    status = error.get("code") if isinstance(error, dict) else None
+    if type(status) is not int or not 400 <= status < 600:
+        status = 500
+    raise refusal(status, error, {}, is_within=True)
 
 
 def is_cut(reply: Reply, messages: Sequence[Message]) -> bool:
@@ -200,15 +219,17 @@ def _fewest_tokens(text: str) -> float:
 def _parts(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
     """Yield the kind and text of each part of a message's field `name`, which is a text or a list
     of typed parts."""
-    if isinstance(value, list) and depth < _DEEPEST:
-        for part in value:
-            kind, text = name, part
-            if isinstance(part, dict):
-                kind = _KINDS.get(str(part.get("type")), name)
-                text = next((part[field] for field in ("text", *_KINDS) if field in part), None)
-            yield from _parts(kind, text, depth + 1)
-    elif value:
-        yield name, _string(value)
+    if not isinstance(value, list) or depth >= _DEEPEST:
+        if value:
+            yield name, _string(value)
+        return
+    for part in value:
+        if not isinstance(part, dict):
+            yield from _parts(name, part, depth + 1)
+            continue
+        kind = _KINDS.get(str(part.get("type")), name)
+        texts = [part[field] for field in ("text", *_KINDS) if field in part]
+        yield from _parts(kind, texts[0] if texts else None, depth + 1)
 
 
 def _usage(usage: Any) -> tuple[int, int, int]:
@@ -216,12 +237,14 @@ def _usage(usage: Any) -> tuple[int, int, int]:
     as Google's) count thinking only in the total, which then determines the completion tokens."""
     if not isinstance(usage, dict):
         return 0, 0, 0
-    prompt, completion, total = (
-        _count(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total")
-    )
+    prompt = _count(usage.get("prompt_tokens"))
+    completion = _count(usage.get("completion_tokens"))
+    total = _count(usage.get("total_tokens"))
     details = usage.get("prompt_tokens_details")
     cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else 0
-    return prompt, cached, max(completion, total - prompt) if prompt else completion
+    if prompt:
+        completion = max(completion, total - prompt)
+    return prompt, cached, completion
 
 
 def _string(value: Any) -> str:
@@ -238,21 +261,21 @@ def _text(value: Any) -> str:
 
 def _count(value: Any) -> int:
     """Return the value if it can be a number of tokens, else 0."""
-    return (
-        value
-        if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= queries.MOST
-        else 0
-    )
+    if not isinstance(value, int) or isinstance(value, bool):
+        return 0
+    return value if 0 < value <= queries.MOST else 0
 
 
 def _logprobs(tokens: list[Any]) -> dict[str, float]:
     """Return the natural log-probability of each alternative for the first token, or {} if they
     can't be read."""
+    logprobs = {}
     try:
-        given = {_text(t["token"]): float(t["logprob"]) for t in tokens[0]["top_logprobs"]}
+        for alternative in tokens[0]["top_logprobs"]:
+            logprobs[_text(alternative["token"])] = float(alternative["logprob"])
     except (KeyError, IndexError, TypeError, ValueError, OverflowError):
         return {}
-    return {token: logprob for token, logprob in given.items() if not math.isnan(logprob)}
+    return {token: logprob for token, logprob in logprobs.items() if not math.isnan(logprob)}
 
 
 def _logprob(tokens: list[Any], counted: int, finish: str, text: str) -> float | None:
@@ -264,17 +287,19 @@ def _logprob(tokens: list[Any], counted: int, finish: str, text: str) -> float |
     listed tokens end like `text`. But a last token "" is the end of the message. Then the missing
     token is inside the message, and the result is None."""
     try:
-        given = [(_text(token["token"]), float(token["logprob"])) for token in tokens]
-        total = math.fsum(logprob for _, logprob in given)
+        texts = [_text(token["token"]) for token in tokens]
+        total = math.fsum(float(token["logprob"]) for token in tokens)
     except (KeyError, TypeError, ValueError, OverflowError, Malformed):
         return None
-    if not given or not math.isfinite(total):
+    if not texts or not math.isfinite(total):
         return None
-    missing = counted - len(given)
-    if missing > 0:
-        listed, text = "".join(token for token, _ in given).strip(), text.strip()
-        # thinking or an opening may precede the text
-        is_whole = listed.endswith(text) or text.endswith(listed)
-        if missing > 1 or finish != "stop" or not given[-1][0] or not is_whole:
-            return None
-    return total
+    missing = counted - len(texts)
+    if missing <= 0:
+        return total
+    if missing > 1 or finish != "stop" or not texts[-1]:
+        return None
+    listed = "".join(texts).strip()
+    text = text.strip()
+    # thinking or an opening may precede the text
+    is_whole = listed.endswith(text) or text.endswith(listed)
+    return total if is_whole else None

@@ -1,5 +1,6 @@
 """The generator against the real engine, with faults injected between them."""
 
+import doctest
 import threading
 import time
 from dataclasses import replace
@@ -18,7 +19,7 @@ from core.engines.protocol import Server, named
 from core.generate import Generator
 from core.types import FORCED_ANSWER, Completion, Sampling
 from tests.fakes.http import Answer, Proxy, answer, silence
-from tests.fakes.moody import Moody, good, replied
+from tests.fakes.moody import Moody, chat, good, replied
 from tests.helpers.asking import MESSAGES, SHORT, SUM, ask, ask_each
 
 pytestmark = pytest.mark.usefixtures("hurried")
@@ -412,3 +413,26 @@ def test_a_refused_continuation_leaves_the_unforced_answer(
     )
     assert mended.key == got.key and lines.count(b"\n") == 1 and len(proxy.bodies) == 4
     assert ask(server, tmp_path, [(5, FORCED)]) == [mended] and len(proxy.bodies) == 4
+
+
+def test_the_example_of_the_generator_works(
+    moody: Moody, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    moody.choose = lambda n, prompt: answer(200, chat("42"))
+    text = (Generator.__doc__ or "").replace("http://127.0.0.1:30000", moody.root)
+    example = doctest.DocTestParser().get_doctest(text, {}, "Generator", None, 0)
+    assert example.examples and not doctest.DocTestRunner().run(example).failed
+
+
+def test_the_client_is_imported_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    imported: list[tuple[str, threading.Thread]] = []
+    monkeypatch.setattr(
+        "importlib.import_module",
+        lambda name: imported.append((name, threading.current_thread())),
+    )
+    generate.load_client()
+    while not imported:
+        time.sleep(0.01)
+    name, thread = imported[0]
+    assert name == "core.client.http_client" and thread is not threading.main_thread()
