@@ -20,7 +20,8 @@ from core.types import Messages
 
 # Tokens allowed for the chat template: for a request (some templates add instructions), and for
 # each role or content.
-OF_A_REQUEST, OF_A_MESSAGE = 256, 16
+OF_A_REQUEST = 256
+OF_A_MESSAGE = 16
 ROUNDING = 1e-9  # dollars
 
 
@@ -33,7 +34,8 @@ class Budget:
     """A limit in dollars on the payments in a `journal`. A `limit` of 0 means no limit."""
 
     def __init__(self, journal: Journal, limit: float) -> None:
-        self.journal, self._limit = journal, limit
+        self.journal = journal
+        self._limit = limit
         self.open = 0  # completions in progress, which may pay in advance and give money back
         self.waiting = 0  # requests that wait until other requests give money back
         self._changed = asyncio.Event()
@@ -67,15 +69,17 @@ class Budget:
 
 
 class Reservation:
-    """The payments of one completion, as a context manager. `left` dollars are paid in advance and
-    not used yet. Requests are free without a `budget` or `prices`. A prompt has at most `context`
-    tokens."""
+    """The payments of one completion, as a context manager. `unspent` dollars are paid in advance
+    and not used yet. Requests are free without a `budget` or `prices`. A prompt has at most
+    `context` tokens."""
 
     def __init__(
         self, budget: Budget | None, prices: Prices | None, context: int | None = None
     ) -> None:
-        self._budget, self._prices, self._context = budget, prices, context
-        self.left = 0.0
+        self._budget = budget
+        self._prices = prices
+        self._context = context
+        self.unspent = 0.0
 
     def __enter__(self) -> "Reservation":
         if self._budget:
@@ -85,18 +89,20 @@ class Reservation:
     def __exit__(self, *_: object) -> None:
         if self._budget:
             self._budget.open -= 1
-            if left := self.settled():
+            if unspent := self.settled():
                 # if the journal can't be written, the budget counts too much, which is safe
                 with suppress(UserError):
-                    self._budget.journal.pay(-left)
+                    self._budget.journal.pay(-unspent)
             self._budget.wake()
 
     def settled(self) -> float:
-        """Return `left`, and set it to 0. The caller must give this amount back in the journal."""
-        left, self.left = self.left, 0.0
-        if left and self._budget:
+        """Return `unspent`, and set it to 0. The caller must give this amount back in the
+        journal."""
+        unspent = self.unspent
+        self.unspent = 0.0
+        if unspent and self._budget:
             self._budget.wake()
-        return left
+        return unspent
 
     def max_cost(
         self, messages: Messages, max_tokens: int, opening: str = "", more_tokens: int = 0
@@ -124,18 +130,18 @@ class Reservation:
         Budget.take does, and the errors of `send`."""
         if self._budget is None or self._prices is None:
             return await send()
-        lacking = max_cost + max_followup_cost - self.left
+        lacking = max_cost + max_followup_cost - self.unspent
         if lacking > ROUNDING:
             await self._budget.take(lacking)
-            self.left += lacking
+            self.unspent += lacking
         try:
             reply = await send()
         except UserError:  # for example a redirect to another server, which received no request
             raise
         except BaseException as error:  # including the cancellation of a stopped run
             if not (isinstance(error, Failure) and error.is_free):
-                self.left -= max_cost
+                self.unspent -= max_cost
             raise
         cost = self._prices.dollars(reply.counted)
-        self.left -= max_cost if cost is None else cost
+        self.unspent -= max_cost if cost is None else cost
         return reply

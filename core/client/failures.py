@@ -77,26 +77,26 @@ class Failure(Exception):
     is_free = False
     may_pass = True  # whether a retry may help
     tries = math.inf  # after so many failures of this kind, the request is given up
-    what = ""  # the beginning of `words`
+    prefix = ""  # the beginning of `words`
 
     @property
     def words(self) -> str:
         """The failure's kind and reason. Completions store this text, except for overflows and
         filtered prompts."""
-        return f"{self.what}{self}"
+        return f"{self.prefix}{self}"
 
 
 class Lost(Failure):
     """A connection that could not be opened, or that ended before the reply was complete."""
 
-    what = "no connection: "
+    prefix = "no connection: "
 
 
 class Malformed(Failure):
     """A response that is neither an error nor a complete chat completion, or a redirect that can't
     be followed."""
 
-    what = "the server's response is not a chat completion: "
+    prefix = "the server's response is not a chat completion: "
 
 
 class Oversized(Failure):
@@ -126,11 +126,13 @@ class Refused(Failure):
     def __init__(
         self, status: int, body: Any, headers: Mapping[str, str], is_within: bool = False
     ) -> None:
-        text, error = (
-            (body, parsed_json(body)) if isinstance(body, str) else (json.dumps(body), body)
-        )
+        is_text = isinstance(body, str)
+        text = body if is_text else json.dumps(body)
+        error = parsed_json(body) if is_text else body
         super().__init__(one_line(_words(error) or text or f"Error code: {status}", LONGEST_WORDS))
-        self.status, self._all, self.what = status, text.lower(), f"status {status}: "
+        self.status = status
+        self.prefix = f"status {status}: "
+        self._all = text.lower()
         self._message = " ".join(_texts(text if error is None else error))[:_SEARCHED].lower()
         self.wait = _wait({name.lower(): value for name, value in headers.items()})
         self.is_free = not (is_within or status in PASSED_ON)
@@ -143,9 +145,9 @@ class Refused(Failure):
     def is_unpaid(self) -> bool:
         """True if the account's quota or credit is used up. Unlike a rate limit, this error does
         not pass by itself."""
-        return self.status == 402 or (
-            self.status in (400, 403, 429) and bool(_UNPAID.search(self._all))
-        )
+        if self.status == 402:
+            return True
+        return self.status in (400, 403, 429) and bool(_UNPAID.search(self._all))
 
     @property
     def is_overflow(self) -> bool:
@@ -178,9 +180,10 @@ class Denied(Refused):
 
 def refusal(status: int, body: Any, headers: Mapping[str, str], is_within: bool = False) -> Refused:
     """Return the failure in an error response. Its arguments equal the arguments of Refused."""
-    found = Refused(status, body, headers, is_within)
-    is_denied = status in DENIED and not found.is_filtered  # OpenRouter moderates with 403
-    return Denied(status, body, headers, is_within) if is_denied else found
+    refused = Refused(status, body, headers, is_within)
+    if status not in DENIED or refused.is_filtered:  # OpenRouter moderates with 403
+        return refused
+    return Denied(status, body, headers, is_within)
 
 
 def parsed_json(text: str) -> Any:
@@ -199,14 +202,15 @@ def _words(error: Any, depth: int = 0) -> str:
     if depth > _DEEPEST or not isinstance(error, dict | list):
         return ""
     if isinstance(error, list):
-        return "; ".join(filter(None, (_words(each, depth + 1) for each in error[:8])))
-    message = next(filter(None, (_words(error.get(name), depth + 1) for name in _WORDS)), "")
-    place = error.get("loc")
-    return (
-        f"{'.'.join(map(str, place))}: {message}"
-        if message and isinstance(place, list | tuple)
-        else message
-    )
+        messages = [_words(part, depth + 1) for part in error[:8]]
+        return "; ".join(filter(None, messages))
+    for name in _WORDS:
+        if message := _words(error.get(name), depth + 1):
+            location = error.get("loc")  # the field that a validator refuses
+            if isinstance(location, list | tuple):
+                return f"{'.'.join(map(str, location))}: {message}"
+            return message
+    return ""
 
 
 def _texts(error: Any, depth: int = 0) -> Iterator[str]:

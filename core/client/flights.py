@@ -42,9 +42,9 @@ class Flights:
     def begin(self, patience: float, seconds: float) -> Iterator[Flight]:
         """Yield a new flight to the least busy address. It lasts as long as the block, at most
         `seconds`."""
-        now = asyncio.get_running_loop().time()
-        deadline = asyncio.timeout_at(now + seconds)
-        flight = Flight(self._least_busy(), now, patience, seconds, deadline)
+        sent = asyncio.get_running_loop().time()
+        deadline = asyncio.timeout_at(sent + seconds)
+        flight = Flight(self._least_busy(), sent, patience, seconds, deadline)
         self._flights.add(flight)
         try:
             yield flight

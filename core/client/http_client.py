@@ -43,7 +43,8 @@ CONNECT_SECONDS = 10.0
 # close idle connections before servers do (uvicorn: after 5 s), so that no request is lost
 KEEPALIVE_SECONDS = 4.0
 # a reply may have BYTES for each token of its cap, the request's size and ROOM bytes more
-BYTES, ROOM = 4096, 2**20
+BYTES = 4096
+ROOM = 2**20
 ERROR_BYTES = 2**16  # the most bytes to read of an error response
 SPARE_FILES = 16  # additional open files: saved results, the judge's pipes, name look-ups
 # characters. A shorter key is not hidden in messages, because it may be an ordinary word

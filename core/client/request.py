@@ -64,8 +64,8 @@ def closed_thinking(
         fields |= ending(messages, opening)
     *before, last = fields["messages"]
     content = last["content"]
-    for usual, own in zip(TAGS, tags, strict=True):
-        content = content.replace(usual, own, 1)
+    for usual_tag, tag in zip(TAGS, tags, strict=True):
+        content = content.replace(usual_tag, tag, 1)
     return fields | {"messages": [*before, last | {"content": content}]}
 
 

@@ -303,22 +303,22 @@ class RetryingClient:
         """Ask the server who it is now. Raises UserError and Lost as _check_server does."""
         ours = self.server
         try:
-            found = await asyncio.to_thread(ours.look, ours)
+            current = await asyncio.to_thread(ours.look, ours)
         except UserError as error:
             raise UserError(f"{error} ({KEPT}, and this run began with {ours.origin})") from None
-        if found is None:
+        if current is None:
             raise Lost("nothing answers")
         self._away_since = None
         has_other_weights = any(
-            ours.weights.get(name) != value for name, value in found.weights.items()
+            ours.weights.get(name) != value for name, value in current.weights.items()
         )
-        if found.kind != ours.kind or has_other_weights:
+        if current.kind != ours.kind or has_other_weights:
             raise UserError(
-                f"the server at {ours.base_url} is now {found.origin}, but this run began with "
+                f"the server at {ours.base_url} is now {current.origin}, but this run began with "
                 f"{ours.origin}. Start the old server again, or run the same command again to "
                 f"use the new one: {KEPT}"
             )
-        self.server = replace(ours, version=found.version)
+        self.server = replace(ours, version=current.version)
         self._is_doubted = False
 
 
