@@ -11,14 +11,60 @@ reads words, the box is left out."""
 
 from dataclasses import replace
 
+from core.base.errors import one_line
 from core.base.thinking import is_closed
+from core.client.failures import Failure
 from core.client.reply import Reply
+from core.client.request import Request
 from core.constants import BOXED
 from core.grading.text import read, text_read
-from core.types import Completion
+from core.types import CHARACTERS, CUT, Completion, Sampling
 
 NO_THINKING = "the completion shows no thinking to continue"
 LEFT_OUT = "the server dropped the thinking that it should continue"
+UNKNOWN = (
+    "it is unknown whether this server can continue a message (if it can, set continues = true in "
+    "its card)"
+)
+# the journal keeps so many characters of the reason why an answer was not forced, or a wait failed
+REASON = 100
+SPARE_TOKENS = 32  # left free in the context when an answer is forced
+
+
+class Unable(Failure):
+    """A request that is not sent, because the completion or the server can't be continued. Its text
+    is the reason."""
+
+
+def reason_of(failure: Failure) -> str:
+    """Return the reason why a completion was not continued, as the journal stores it."""
+    if isinstance(failure, Unable):
+        return str(failure)
+    return one_line(f"{type(failure).__name__.lower()} {failure}".strip(), REASON)
+
+
+def lacks_forcing(stored: Completion, sampling: Sampling) -> bool:
+    """Return whether the request that forces the answer of a `stored` completion failed in an
+    earlier run, so that it is sent again."""
+    is_cut = stored.truncated and bool(stored.thinking) and not stored.answer
+    is_forced = stored.forced is not None or stored.not_forced is not None
+    return is_cut and not is_forced and bool(sampling.answer_tokens) and not sampling.opening
+
+
+def fitting_thinking(before: Completion, request: Request, context: int | None) -> str:
+    """Return the thinking of `before`, or only its end if not all of it fits the server's `context`
+    with the answer."""
+    thinking = before.thinking
+    if not context:
+        return thinking
+    characters = sum(len(message["content"]) for message in request.messages)
+    prompt_tokens = before.prompt_tokens or characters // CHARACTERS
+    room = context - prompt_tokens - request.sampling.answer_tokens - SPARE_TOKENS
+    spent = before.completion_tokens or request.sampling.max_tokens
+    if spent <= room:
+        return thinking
+    fitting = len(thinking + before.answer) * max(room, 0) // spent - len(before.answer)
+    return thinking[-max(1, fitting) :]
 
 
 def lacks_answer(completion: Completion, reading: str) -> bool:
@@ -28,27 +74,28 @@ def lacks_answer(completion: Completion, reading: str) -> bool:
     is_silent = completion.empty or completion.only_calls or bool(completion.error)
     if not is_ended(completion) or is_silent or completion.forced is not None:
         return False
-    way, _, answer_type = reading.rpartition(" ")
-    text = text_read(completion, completion.answer, way)
-    return read(text, way or BOXED, answer_type).answer is None
+    answer_form, _, answer_type = reading.rpartition(" ")
+    text = text_read(completion, completion.answer, answer_form)
+    return read(text, answer_form or BOXED, answer_type).answer is None
 
 
 def is_ended(completion: Completion) -> bool:
     """Return whether the model itself ended `completion`."""
-    return completion.finish_reason is not None and not (
-        completion.truncated or completion.filtered
-    )
+    if completion.finish_reason is None:
+        return False
+    return not (completion.truncated or completion.filtered)
 
 
 def whole(reply: Reply, thinking: str) -> tuple[str, str]:
     """Return the content and the reasoning of a reply, completed with the `thinking` that the reply
     continues."""
-    if reply.reasoning:  # llama.cpp repeats all thinking in replies that are not streamed
-        return reply.content, reply.reasoning if reply.reasoning.startswith(
-            thinking
-        ) else thinking + reply.reasoning
-    # a server that does not separate thinking
-    if is_closed(reply.content) or reply.finish_reason == "length":
+    if reply.reasoning and reply.reasoning.startswith(thinking):
+        # llama.cpp repeats all thinking in replies that are not streamed
+        return reply.content, reply.reasoning
+    if reply.reasoning:
+        return reply.content, thinking + reply.reasoning
+    if is_closed(reply.content) or reply.finish_reason == CUT:
+        # a server that does not separate thinking
         return thinking + reply.content, ""
     return reply.content, thinking  # the model closed the thinking at once
 
@@ -63,12 +110,16 @@ def is_left_out(reply: Reply, before: Completion) -> bool:
 def summed(completion: Completion, reply: Reply) -> Completion:
     """Add the tokens of a `reply` that continues `completion`. If a prompt's count is unknown, all
     sums are 0."""
-    is_counted = bool(completion.prompt_tokens and reply.prompt_tokens)
+    prompt = cached = written = 0
+    if completion.prompt_tokens and reply.prompt_tokens:
+        prompt = completion.prompt_tokens + reply.prompt_tokens
+        cached = completion.cached_tokens + reply.cached_tokens
+        written = completion.completion_tokens + reply.completion_tokens
     return replace(
         completion,
-        prompt_tokens=is_counted * (completion.prompt_tokens + reply.prompt_tokens),
-        cached_tokens=is_counted * (completion.cached_tokens + reply.cached_tokens),
-        completion_tokens=is_counted * (completion.completion_tokens + reply.completion_tokens),
+        prompt_tokens=prompt,
+        cached_tokens=cached,
+        completion_tokens=written,
         logprob=None,  # the model did not write the text between the completion and the reply
         model=reply.model or completion.model,
     )

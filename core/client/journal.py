@@ -69,7 +69,7 @@ class _File:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.places: dict[int, int] = {}  # key -> offset of its record
+        self.offsets: dict[int, int] = {}  # key -> offset of its record
         self.end = 0  # the offset after the last complete line
         # numbers of unreadable lines, counted from the beginning of a scan
         self.damaged: list[int] = []
@@ -92,7 +92,7 @@ class _File:
                 if not _is_whole(line):
                     self.damaged.append(count)
                 if key := _key(line):
-                    self.places[key] = self.end
+                    self.offsets[key] = self.end
                 if paid := _PAID.search(line, max(0, len(line) - _PAID_BYTES)):
                     self.paid += float(paid[1])
                 self.end += len(line)
@@ -112,7 +112,8 @@ class Archive:
     then the last file by name."""
 
     def __init__(self, folder: Path, first: str = "") -> None:
-        self.folder, self._first = folder, first
+        self.folder = folder
+        self._first = first
         self._files: dict[Path, _File] = {}  # the file with the highest priority is last
 
     def __enter__(self) -> Self:
@@ -134,20 +135,20 @@ class Archive:
         self._files = {path: self._files[path] for path in by_priority}
 
     def __len__(self) -> int:
-        return sum(len(file.places) for file in self._files.values())
+        return sum(len(file.offsets) for file in self._files.values())
 
     def get(self, key: str) -> Completion | None:
         """Return the completion with this `key`, or None if there is no valid record."""
-        found = self.record(key)
-        return None if found is None else found.completion
+        record = self.record(key)
+        return None if record is None else record.completion
 
     def record(self, key: str) -> Record | None:
         """Return the record with this `key`, or None if it is missing, damaged or no completion."""
         number = int(key, 16)
         file = next(
-            (file for file in reversed(self._files.values()) if number in file.places), None
+            (file for file in reversed(self._files.values()) if number in file.offsets), None
         )
-        line = file.line(file.places[number]) if file else b""
+        line = file.line(file.offsets[number]) if file else b""
         if _key(line) != number:  # there is no record, or it has changed since the scan
             return None
         try:
@@ -166,7 +167,8 @@ class Journal(Archive):
 
     def __init__(self, path: Path, is_private: bool = False) -> None:
         super().__init__(path.parent, path.stem)
-        self.path, self._mode = path, 0o600 if is_private else 0o644
+        self.path = path
+        self._mode = 0o600 if is_private else 0o644
         # fsync may take seconds, for example on a network volume
         self._disk = ThreadPoolExecutor(1, "journal")
 
@@ -191,13 +193,13 @@ class Journal(Archive):
             advice = f"({unlocked.strerror}). Do not start a run a second time while it runs"
             terminal.say(warning + advice, sys.stderr)
         super().__enter__()
-        self._own = self._files[self.path]
+        self._own_file = self._files[self.path]
         # numbers of unreadable lines, whose requests are sent again
-        self.damaged = self._own.damaged
-        self._first_new = self._own.end
+        self.damaged = self._own_file.damaged
+        self._first_new = self._own_file.end
         # drop an incomplete last line, because a record must start a new line
-        os.ftruncate(self._fd, self._own.end)
-        self._sync, self._synced = self._disk.submit(os.fsync, self._fd), time.monotonic()
+        os.ftruncate(self._fd, self._own_file.end)
+        self._begin_sync()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -213,11 +215,12 @@ class Journal(Archive):
         """Append a completion's record. `paid` is a payment in dollars for its request. A negative
         payment gives money back. Raises UserError if writing fails. Then the journal contains only
         the earlier records."""
-        place = self._own.end
+        offset = self._own_file.end
         omitted = ("key", "reused") if completion.context else ("key", "reused", "context")
-        kept = {name: value for name, value in vars(completion).items() if name not in omitted}
-        self._append({"key": completion.key, "completion": kept, "messages": list(messages)}, paid)
-        self._own.places[int(completion.key, 16)] = place
+        fields = {name: value for name, value in vars(completion).items() if name not in omitted}
+        record = {"key": completion.key, "completion": fields, "messages": list(messages)}
+        self._append(record, paid)
+        self._own_file.offsets[int(completion.key, 16)] = offset
 
     def pay(self, amount: float) -> None:
         """Append a payment in dollars. A negative payment gives money back. Raises UserError if
@@ -227,7 +230,7 @@ class Journal(Archive):
     @property
     def paid(self) -> float:
         """The sum of all payments in this journal's own file, in dollars."""
-        return self._own.paid
+        return self._own_file.paid
 
     def _append(self, record: dict[str, Any], paid: float) -> None:
         paid = round(paid, 12)
@@ -242,14 +245,19 @@ class Journal(Archive):
                 view = view[os.write(self._fd, view) :]
             if self._sync.done() and time.monotonic() - self._synced > SYNC_SECONDS:
                 self._sync.result()  # raises the disk's error
-                self._sync, self._synced = self._disk.submit(os.fsync, self._fd), time.monotonic()
+                self._begin_sync()
         except OSError as error:
-            os.ftruncate(self._fd, self._own.end)
+            os.ftruncate(self._fd, self._own_file.end)
             raise trouble(
                 self.path, error, f"the {len(self)} records in the journals are saved"
             ) from None
-        self._own.end += len(line)
-        self._own.paid += paid
+        self._own_file.end += len(line)
+        self._own_file.paid += paid
+
+    def _begin_sync(self) -> None:
+        """Begin to write all lines to the disk, in a thread."""
+        self._sync = self._disk.submit(os.fsync, self._fd)
+        self._synced = time.monotonic()
 
     def _stay(self) -> None:
         """Write the file again if it was moved or removed since the last line. Raises UserError if
@@ -270,10 +278,10 @@ class Journal(Archive):
             raise trouble(self.path, error, _MOVED) from None
         if os.path.samestat(opened, there):
             return
-        place = self.path
-        self._write_again(place.with_name(f"{place.stem}.{time.time_ns()}.jsonl"))
+        taken = self.path
+        self._write_again(taken.with_name(f"{taken.stem}.{time.time_ns()}.jsonl"))
         raise UserError(
-            f"another file has replaced {place} during the run. This run's records are saved in "
+            f"another file has replaced {taken} during the run. This run's records are saved in "
             f"{self.path}, and runs in this folder read both files. Run the same command again"
         )
 
@@ -301,7 +309,7 @@ class Journal(Archive):
 
     def is_earlier(self, key: str) -> bool:
         """Return whether the record of `key` is older than this session, or in another journal."""
-        return self._own.places.get(int(key, 16), -1) < self._first_new
+        return self._own_file.offsets.get(int(key, 16), -1) < self._first_new
 
 
 def _lock(file: int, path: Path) -> OSError | None:
@@ -322,8 +330,8 @@ def _lock(file: int, path: Path) -> OSError | None:
 def _key(line: bytes) -> int | None:
     """Return the key of the record in a line, or None if the line is damaged or contains no
     record."""
-    found = _BEGINNING.match(line) if _is_whole(line) else None
-    return int(found[1], 16) if found else None
+    beginning = _BEGINNING.match(line) if _is_whole(line) else None
+    return int(beginning[1], 16) if beginning else None
 
 
 def _is_whole(line: bytes) -> bool:

@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 from heapq import heappop, heappush
 from itertools import count
 
-from core.client.budget import Over
+from core.client.budget import RunExhausted
 
 
 class Slots:
     """A semaphore of `limit` slots, like asyncio.Semaphore, but its waiters have priorities. After
-    an Over in a slot, no more slots are handed out until `reopen`, and waiting requests stay until
-    they are cancelled."""
+    a RunExhausted in a slot, no more slots are handed out until `reopen`, and waiting requests stay
+    until they are cancelled."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -20,7 +20,7 @@ class Slots:
         self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
         self._turns = count()
         self.is_closed = False
-        self._empty = asyncio.Event()  # set after an Over, when the last slot is released
+        self._empty = asyncio.Event()  # set after a RunExhausted, when the last slot is released
 
     @asynccontextmanager
     async def slot(self, priority: float = 0.0) -> AsyncIterator[None]:
@@ -39,15 +39,15 @@ class Slots:
                 raise
         try:
             yield
-        except Over:
+        except RunExhausted:
             self.is_closed = True
             raise
         finally:
             self._release()
 
     def _release(self) -> None:
-        """Hand the slot to the next waiter that was not cancelled. Without one, or after an Over,
-        count it as free."""
+        """Hand the slot to the next waiter that was not cancelled. Without one, or after a
+        RunExhausted, count it as free."""
         while self._waiting and not self.is_closed:
             *_, turn = heappop(self._waiting)
             if not turn.done():
@@ -67,13 +67,13 @@ class Slots:
         return self._limit - self._free
 
     async def empty(self) -> None:
-        """Wait until all slots are released, after an Over."""
+        """Wait until all slots are released, after a RunExhausted."""
         if self.held:
             await self._empty.wait()
 
     def reopen(self) -> None:
-        """Hand out slots again after an Over, for requests that do not belong to the work that it
-        ended."""
+        """Hand out slots again after a RunExhausted, for requests that do not belong to the work
+        that it ended."""
         self.is_closed = False
         self._empty.clear()
         while self._free and self._waiting:

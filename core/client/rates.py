@@ -27,11 +27,12 @@ class Rates:
     def __init__(self, pause: Callable[[int, float | None], float]) -> None:
         self._pause = pause
         self._in_flight = 0
-        self._most: float = math.inf  # the current limit of requests in flight
+        self._limit: float = math.inf  # the current limit of requests in flight
         self._least = LEAST  # this wave of refusals may not lower the limit below this number
         self._changed = asyncio.Event()
         self._line = asyncio.Lock()  # serves requests in order of arrival
-        self._paused_at, self._until = -math.inf, -math.inf  # beginning and end of the last pause
+        self._paused_at = -math.inf  # the beginning of the last pause
+        self._until = -math.inf  # its end
         self._round = 0
         # the time of the first refusal since the last reply
         self.refused_since: float | None = None
@@ -43,12 +44,11 @@ class Rates:
         self.waiting += 1
         try:
             async with self._line:
-                while self._in_flight >= self._most or self._until > _now():
+                while self._in_flight >= self._limit or self._until > _now():
                     self._changed.clear()
+                    pause_end = self._until if self._until > _now() else None
                     with suppress(TimeoutError):
-                        async with asyncio.timeout_at(
-                            self._until if self._until > _now() else None
-                        ):
+                        async with asyncio.timeout_at(pause_end):
                             await self._changed.wait()
                 self._in_flight += 1
                 return _now()
@@ -60,22 +60,23 @@ class Rates:
         self._changed.set()
 
     def answered(self) -> None:
-        self._round, self.refused_since = 0, None
-        self._most += 1
+        self._round = 0
+        self.refused_since = None
+        self._limit += 1
 
     def refused(self, entered: float, wait: float | None) -> None:
         """Pause all requests because one that was sent at `entered` was refused. `wait`: its
         Retry-After, or None."""
         now = _now()
-        self.refused_since = now if self.refused_since is None else self.refused_since
+        if self.refused_since is None:
+            self.refused_since = now
         # otherwise the request was sent before the last pause, and belongs to its wave
         if entered > self._paused_at:
-            self._round, self._paused_at = self._round + 1, now
-            self._most, self._least = (
-                min(self._most, self._in_flight),
-                max(LEAST, self._in_flight // 2),
-            )
-        self._most = max(self._least, self._most - 1)
+            self._round += 1
+            self._paused_at = now
+            self._limit = min(self._limit, self._in_flight)
+            self._least = max(LEAST, self._in_flight // 2)
+        self._limit = max(self._least, self._limit - 1)
         self._until = max(self._until, now + self._pause(max(0, self._round - 1), wait))
 
     @property

@@ -1,79 +1,28 @@
 """Parse a server's response into a Reply, or raise a Failure if the response is an error or
 unusable."""
 
-import json
 import math
 import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from core.base.errors import one_line
 from core.base.files import storable
 from core.base.prices import Counted
-from core.engines import queries as client
+from core.client.failures import Malformed, parsed_json, refusal
+from core.engines import queries
 from core.types import BROKEN, CUT, TOOL_CALL, Message, end_of
 
-LONGEST_WORDS = 300  # characters of a server's error message that are shown
-PASSING = (408, 409, 425, 429)  # status codes of temporary errors, besides 5xx
-THROTTLED = 429  # the status code of a rate limit
-TOO_LARGE = 413  # the status code of a request that is too large
-UNKNOWN_MODEL = 404  # the status code of an unknown model
-DENIED = (401, 403, UNKNOWN_MODEL)  # status codes of a refused key or an unknown model
-OVERFLOW_CODE = "context_length_exceeded"  # OpenAI's code of a prompt that exceeds the context
-# status codes of a gateway. The model may still work on the request
-PASSED_ON = (408, 502, 504, 524)
-_UNPAID = re.compile(
-    r"insufficient[ _-]?(?:quota|credit|balance|fund)|credit balance|payment[ _]required"
-    r"|billing_(?:hard_limit|not_active)"
-)
-_FILTERED = re.compile(r"content[ _-]?(?:filter|management|policy)|moderation")
-# Messages of servers that refuse a request because it does not fit the model's context.
-# tests/core/client/test_refusals.py quotes them. A dot matches line breaks, and a gap is short, so
-# that a long message is searched in no time.
-_OVERFLOW = re.compile(
-    r"""
-    context[ _-]*(?:length|window|size|limit|overflow) | \bn_ctx\b | \bsession_len\b
-    | max_(?:model|seq|input|prompt)_len | \bmax_num_tokens\b | max_position_embeddings
-    | max(?:imum)?[ ](?:prompt|input|sequence|model|message)[ ](?:length|tokens|characters)
-    | max_?length | predefined[ ]maximum | max(?:imum)?[ ]length[ ](?:reached | of[ ].{0,20}?(?:question|prompt|input))
-    | (?:prompt|inputs?|messages?|conversation|text|request(?:[ ]body)?)(?![^\W_])
-      .{0,80}? (?:\b|_)too[ _](?:long|large|big|many[ _]tokens)
-    | \btoo[ ]many[ ](?:\w+[ ])?tokens\b | (?<!output[ ])(?<!completion[ ])token[ ]limit\b | tokens_limit
-    | prompt[ ]exceeds | range[ ]of[ ]input[ ]length | `inputs`[ ](?:tokens|must[ ]have)
-    | (?:input|prompt|message|total|requested|request|sequence)s?[ ]?(?:token|length)s?\b .{0,80}?
-      (?:exceed|longer|larger|greater|more[ ]than|supports[ ]|limit|(?:must|should)[ ](?:not|be[ ](?:<|less|at[ ]most)))
-    | (?:input|prompt|message|request|conversation)s?\b .{0,60}? \d[ ]tokens\b .{0,60}?
-      (?:exceed|longer|larger|greater|more[ ]than|supports[ ]|limit|maximum)
-    | number[ ]of[ ](?:\w+[ ])?tokens .{0,60}? (?:exceed|larger|greater|more[ ]than)
-    | (?:input|prompt|message|request|conversation)s?\b (?:(?!output|completion|max_).){0,60}?
-      (?:exceed|(?:longer|larger|greater|more)[ ]than) (?:(?!output|completion|max_).){0,40}? \btokens?\b
-    | \d[ ]tokens\b .{0,40}? \ballows[ ]only | tokens_exceeded | string_above_max
-    | tokens[ ]in[ ]the[ ](?:prompt|messages?|input) | (?:prompt|inputs?)\W{1,3}(?:and\W+|plus\W+)?max_(?:new_)?tokens
-    | \bfit\b .{0,20}? \bcontext\b | 上下文 | (?:输入|提示|prompt) .{0,20}? (?:过长|超)
-    | exceeds?[ ]the[ ](?:model|maximum)\S*[ ] .{0,40}? (?:input|prompt|number[ ]of|sequence|total)[ ](?:token|length)
-    | (?:reduce|shorten)[ ](?:the[ ]length[ ]of[ ])?(?:the|your|either)[ ](?:messages?|input|prompt|one)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-# Limits per time and limits of files are not the model's context.
-_RATE = re.compile(r"rate[ _-]?limit|\bper[ -](?:sec|min|hour|day|month)|\btp[mdh]\b|quota|throttl")
-_FILE = re.compile(r"\b(?:image|photo|audio|video|file|pdf|attachment|payload|entity|upload)")
-_TOO_LARGE = re.compile(r"\btoo[ _](?:large|long|big)\b")
-# fields in which a validator repeats the request
-_ECHOED = ("input", "messages", "body", "request")
-_SEARCHED = 4096  # characters of an error in which these words are searched
-# fields that may hold an error's message
-_WORDS = ("message", "msg", "detail", "error", "errors", "title", "reason")
 _CALLS = ("tool_calls", "function_call")  # fields of a message that calls a tool
-_DEEPEST = 5  # nested levels of an error, or of a message's parts, that are searched
+_DEEPEST = 5  # nested levels of a message's parts that are searched
 # Tokens that a prompt has at least: for each word, and for each character of a script that joins
 # words without spaces or has short words. These are Chinese, Japanese and Korean, and Thai, Lao,
 # Burmese and Khmer.
-A_WORD, A_CHARACTER, A_LETTER = 0.8, 1 / 3, 1 / 5
+A_WORD = 0.8
+A_CHARACTER = 1 / 3
+A_LETTER = 1 / 5
 _CHARACTERS = (
     r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
@@ -81,7 +30,9 @@ _LETTERS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 # no letters for \w, but parts of a word
 _MARKS = r"\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0dff"
 _WORD = re.compile(rf"(?:[^\W\d_{_CHARACTERS}{_LETTERS}]|[{_MARKS}])+|\d+")
-_CHARACTER, _LETTER = re.compile(f"[{_CHARACTERS}]"), re.compile(f"[{_LETTERS}]")
+_ASCII_WORD = re.compile(r"[A-Za-z]+|\d+")  # the words of ASCII text, found six times faster
+_CHARACTER = re.compile(f"[{_CHARACTERS}]")
+_LETTER = re.compile(f"[{_LETTERS}]")
 LEAST_CUT = 200  # prompts that need fewer tokens are not checked, because servers rarely cut them
 # a part's type -> field of its text
 _KINDS = {"thinking": "reasoning", "reasoning": "reasoning", "refusal": "refusal"}
@@ -108,154 +59,52 @@ class Reply:
         """The prompt, cached and completion tokens. A 0 becomes None, except for cached tokens and
         an empty reply."""
         is_silent = bool(self.prompt_tokens) and not (self.content or self.reasoning)
-        completion = self.completion_tokens if self.completion_tokens or is_silent else None
+        is_counted = self.completion_tokens > 0 or is_silent
+        completion = self.completion_tokens if is_counted else None
         return self.prompt_tokens or None, self.cached_tokens, completion
-
-
-class Failure(Exception):
-    """The error of a request without a usable reply. Its text is the reason."""
-
-    # True if the provider can't charge: the request was refused before any token, or never arrived
-    is_free = False
-    may_pass = True  # whether a retry may help
-    tries = math.inf  # after so many failures of this kind, the request is given up
-    what = ""  # the beginning of `words`
-
-    @property
-    def words(self) -> str:
-        """The failure's kind and reason. Completions store this text, except for overflows and
-        filtered prompts."""
-        return f"{self.what}{self}"
-
-
-class Lost(Failure):
-    """A connection that could not be opened, or that ended before the reply was complete."""
-
-    what = "no connection: "
-
-
-class Malformed(Failure):
-    """A response that is neither an error nor a complete chat completion, or a redirect that can't
-    be followed."""
-
-    what = "the server's response is not a chat completion: "
-
-
-class Oversized(Failure):
-    """A reply with more bytes than its token cap allows. The rest was not read."""
-
-    may_pass = False
-
-
-class Stalled(Failure):
-    """A request that received no data for too long. After each such failure, the next try waits
-    twice as long."""
-
-    tries = 3
-
-
-class Overtime(Failure):
-    """A reply that took longer than the time limit of a request."""
-
-    tries = 2
-
-
-class Refused(Failure):
-    """An error response. Its text is the server's message on one line. `wait` is its Retry-After in
-    seconds, or None. `body` is text or JSON. `is_within` means an error within a response of status
-    2xx, which may be charged."""
-
-    def __init__(
-        self, status: int, body: Any, headers: Mapping[str, str], is_within: bool = False
-    ) -> None:
-        text, error = (body, _json(body)) if isinstance(body, str) else (json.dumps(body), body)
-        super().__init__(one_line(_words(error) or text or f"Error code: {status}", LONGEST_WORDS))
-        self.status, self._all, self.what = status, text.lower(), f"status {status}: "
-        self._message = " ".join(_texts(text if error is None else error))[:_SEARCHED].lower()
-        self.wait = _wait({name.lower(): value for name, value in headers.items()})
-        self.is_free = not (is_within or status in PASSED_ON)
-        # one request exceeds the limit of tokens per minute
-        is_too_large = "request too large" in self._all
-        is_for_good = is_too_large or OVERFLOW_CODE in self._message
-        self.may_pass = (status >= 500 or status in PASSING) and not is_for_good
-
-    @property
-    def is_unpaid(self) -> bool:
-        """True if the account's quota or credit is used up. Unlike a rate limit, this error does
-        not pass by itself."""
-        return self.status == 402 or (
-            self.status in (400, 403, 429) and bool(_UNPAID.search(self._all))
-        )
-
-    @property
-    def is_overflow(self) -> bool:
-        """True if prompt and token cap do not fit the model's context. Rate limits and large images
-        do not count."""
-        if OVERFLOW_CODE in self._message:
-            return True
-        is_file = bool(_FILE.search(self._message)) and "token" not in self._message
-        is_limit = self.status == THROTTLED or bool(_RATE.search(self._message))
-        return not (is_file or is_limit) and bool(_OVERFLOW.search(self._message))
-
-    @property
-    def is_of_its_prompt(self) -> bool:
-        """True if the error concerns this prompt, so that the server may accept other prompts."""
-        is_too_large = self.status == TOO_LARGE or bool(_TOO_LARGE.search(self._message))
-        return self.is_overflow or self.is_filtered or is_too_large
-
-    @property
-    def is_filtered(self) -> bool:
-        """True if the error mentions a content filter, content policy or moderation."""
-        return bool(_FILTERED.search(self._all))
-
-
-class Denied(Refused):
-    """An error response that denies the key or the model (DENIED), and usually repeats for every
-    request."""
-
-    tries = 4
-
-
-def refusal(status: int, body: Any, headers: Mapping[str, str], is_within: bool = False) -> Refused:
-    """Return the failure in an error response. Its arguments equal the arguments of Refused."""
-    found = Refused(status, body, headers, is_within)
-    is_denied = status in DENIED and not found.is_filtered  # OpenRouter moderates with 403
-    return Denied(status, body, headers, is_within) if is_denied else found
 
 
 class _Draft:
     """A reply, as far as it has arrived."""
 
     def __init__(self) -> None:
-        self.model = self.usage = None
+        self.model: Any = None
+        self.usage: Any = None
         self.finish: Any = None
         self.pieces: defaultdict[str, list[str]] = defaultdict(list)
         self.tokens: list[Any] = []  # each with its log-probability
-        self.has_deltas = self.has_messages = self.calls_tool = False
+        self.has_deltas = False
+        self.has_messages = False
+        self.calls_tool = False
 
-    def add(self, found: dict[str, Any], is_chunk: bool) -> None:
+    def add(self, completion: dict[str, Any], is_chunk: bool) -> None:
         """Add a whole chat completion or a chunk of a stream. Raises Malformed."""
-        self.model = self.model or found.get("model")
-        self.usage = found.get("usage") or self.usage
+        self.model = self.model or completion.get("model")
+        self.usage = completion.get("usage") or self.usage
         try:
-            choice = (found.get("choices") or [{}])[0]
-            message = self._message(choice) if is_chunk else choice["message"]
-            self.finish = choice.get("finish_reason") or self.finish
-            self.calls_tool = self.calls_tool or any(message.get(field) for field in _CALLS)
-            self.tokens += client.objects(choice.get("logprobs"), "content")
-            for field in ("content", "reasoning_content", "reasoning", "refusal"):
-                for name, text in _parts(field, message.get(field)):
-                    self.pieces[name].append(text)
+            choices = completion.get("choices") or [{}]
+            self._add_choice(choices[0], is_chunk)
         except (AttributeError, KeyError, TypeError):
-            raise Malformed(f"no message in {found!r:.120}") from None
+            raise Malformed(f"no message in {completion!r:.120}") from None
+
+    def _add_choice(self, choice: dict[str, Any], is_chunk: bool) -> None:
+        message = self._message(choice) if is_chunk else choice["message"]
+        self.finish = choice.get("finish_reason") or self.finish
+        if any(message.get(field) for field in _CALLS):
+            self.calls_tool = True
+        self.tokens += queries.objects(choice.get("logprobs"), "content")
+        for field in ("content", "reasoning_content", "reasoning", "refusal"):
+            for name, text in _parts(field, message.get(field)):
+                self.pieces[name].append(text)
 
     def _message(self, choice: Mapping[str, Any]) -> Any:
         """Return the part of the message in a chunk's `choice`. Some servers call it `message`
         instead of `delta`. A `message` after deltas repeats the whole message, so it is ignored."""
-        self.has_deltas = self.has_deltas or bool(choice.get("delta"))
-        part = choice.get("delta") if self.has_deltas else choice.get("message")
+        if choice.get("delta"):
+            self.has_deltas = True
         self.has_messages = not self.has_deltas
-        return part or {}
+        name = "delta" if self.has_deltas else "message"
+        return choice.get(name) or {}
 
     def _joined(self, pieces: Sequence[str]) -> str:
         """Return the text in the `pieces` of a field. Some servers repeat the text so far in the
@@ -271,15 +120,17 @@ class _Draft:
         if not finish or end_of(finish) == BROKEN:
             raise Malformed(f"the reply is incomplete (finish_reason {finish or None})")
         texts = {name: storable(self._joined(pieces)) for name, pieces in self.pieces.items()}
-        content, refusal = texts.get("content", ""), texts.get("refusal", "")
+        content = texts.get("content", "")
         reasoning = texts.get("reasoning_content") or texts.get("reasoning", "")
-        if refusal:
-            content, finish = "\n\n".join(filter(None, (content, refusal))), "refusal"
+        refused = texts.get("refusal", "")
+        if refused:
+            content = f"{content}\n\n{refused}" if content else refused
+            finish = "refusal"
         elif self.calls_tool and not (content.strip() or end_of(finish)):
             finish = TOOL_CALL  # some servers report "stop"
         prompt, cached, completion = _usage(self.usage)
         return Reply(
-            model=client.line(self.model) or "",
+            model=queries.line(self.model) or "",
             content=content,
             reasoning=reasoning,
             finish_reason=CUT if end_of(finish) == CUT else finish,
@@ -295,20 +146,23 @@ async def read(parts: AsyncIterator[bytes]) -> Reply:
     """Read a chat completion from a stream of server-sent events or a JSON object, whatever the
     content type. Raises Refused for an error. Raises Malformed if the stream was cut off or there
     is no chat completion."""
-    draft, others = _Draft(), list[bytes]()
-    is_stream = is_done = False
+    draft = _Draft()
+    other_lines: list[bytes] = []  # JSON, or a stream's comments, event names and blank lines
+    is_stream = False
+    is_done = False
     async for line in _lines(parts):
         if not line.startswith(b"data:"):
-            others.append(line)  # a part of JSON, or a stream's comment, event name or blank line
+            other_lines.append(line)
             continue
-        is_stream, data = True, line[5:].strip()
+        is_stream = True
+        data = line.removeprefix(b"data:").strip()
         if data == b"[DONE]":
             is_done = True
         # some servers and proxies append lines that do not belong to the reply
         elif data and not is_done:
             draft.add(_object(data), is_chunk=True)
     if not is_stream:
-        draft.add(_object(b"\n".join(others)), is_chunk=False)
+        draft.add(_object(b"\n".join(other_lines)), is_chunk=False)
     elif not is_done and not (draft.finish and draft.usage):
         raise Malformed("the stream ended before the reply was complete")
     return draft.reply()
@@ -329,22 +183,18 @@ async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 def _object(data: bytes) -> dict[str, Any]:
     """Parse a JSON object. Raises Refused if it contains an error, and Malformed if the data is no
     JSON object."""
-    found = _json(data.decode("utf-8", "replace"))
-    if not isinstance(found, dict):
+    value = parsed_json(data.decode("utf-8", "replace"))
+    if not isinstance(value, dict):
         raise Malformed(f"no JSON object: {data[:80]!r}")
-    if error := found.get("error") or (found.get("object") == "error" and found):
-        code = error.get("code") if isinstance(error, dict) else None
-        raise refusal(
-            code if type(code) is int and 400 <= code < 600 else 500, error, {}, is_within=True
-        )
-    return found
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    error = value.get("error")
+    if not error and value.get("object") == "error":
+        error = value
+    if not error:
+        return value
+    status = error.get("code") if isinstance(error, dict) else None
+    if type(status) is not int or not 400 <= status < 600:
+        status = 500
+    raise refusal(status, error, {}, is_within=True)
 
 
 def is_cut(reply: Reply, messages: Sequence[Message]) -> bool:
@@ -352,24 +202,34 @@ def is_cut(reply: Reply, messages: Sequence[Message]) -> bool:
     than their words and characters need at least, or than one per 256 characters. Prompts up to
     LEAST_CUT tokens are not checked."""
     text = " ".join(message["content"] for message in messages)
-    least = ((A_WORD, _WORD), (A_CHARACTER, _CHARACTER), (A_LETTER, _LETTER))
-    by_words = sum(tokens * len(unit.findall(text)) for tokens, unit in least)
-    fewest = max(by_words, len(text) / 256)
+    fewest = max(_fewest_tokens(text), len(text) / 256)
     return fewest > LEAST_CUT and 0 < reply.prompt_tokens < fewest
+
+
+def _fewest_tokens(text: str) -> float:
+    """Return the tokens that the words and characters of `text` need at least."""
+    if text.isascii():
+        return A_WORD * len(_ASCII_WORD.findall(text))
+    words = A_WORD * len(_WORD.findall(text))
+    characters = A_CHARACTER * len(_CHARACTER.findall(text))
+    letters = A_LETTER * len(_LETTER.findall(text))
+    return words + characters + letters
 
 
 def _parts(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
     """Yield the kind and text of each part of a message's field `name`, which is a text or a list
     of typed parts."""
-    if isinstance(value, list) and depth < _DEEPEST:
-        for part in value:
-            kind, text = name, part
-            if isinstance(part, dict):
-                kind = _KINDS.get(str(part.get("type")), name)
-                text = next((part[field] for field in ("text", *_KINDS) if field in part), None)
-            yield from _parts(kind, text, depth + 1)
-    elif value:
-        yield name, _string(value)
+    if not isinstance(value, list) or depth >= _DEEPEST:
+        if value:
+            yield name, _string(value)
+        return
+    for part in value:
+        if not isinstance(part, dict):
+            yield from _parts(name, part, depth + 1)
+            continue
+        kind = _KINDS.get(str(part.get("type")), name)
+        texts = [part[field] for field in ("text", *_KINDS) if field in part]
+        yield from _parts(kind, texts[0] if texts else None, depth + 1)
 
 
 def _usage(usage: Any) -> tuple[int, int, int]:
@@ -377,12 +237,14 @@ def _usage(usage: Any) -> tuple[int, int, int]:
     as Google's) count thinking only in the total, which then determines the completion tokens."""
     if not isinstance(usage, dict):
         return 0, 0, 0
-    prompt, completion, total = (
-        _count(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total")
-    )
+    prompt = _count(usage.get("prompt_tokens"))
+    completion = _count(usage.get("completion_tokens"))
+    total = _count(usage.get("total_tokens"))
     details = usage.get("prompt_tokens_details")
     cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else 0
-    return prompt, cached, max(completion, total - prompt) if prompt else completion
+    if prompt:
+        completion = max(completion, total - prompt)
+    return prompt, cached, completion
 
 
 def _string(value: Any) -> str:
@@ -399,21 +261,21 @@ def _text(value: Any) -> str:
 
 def _count(value: Any) -> int:
     """Return the value if it can be a number of tokens, else 0."""
-    return (
-        value
-        if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= client.MOST
-        else 0
-    )
+    if not isinstance(value, int) or isinstance(value, bool):
+        return 0
+    return value if 0 < value <= queries.MOST else 0
 
 
 def _logprobs(tokens: list[Any]) -> dict[str, float]:
     """Return the natural log-probability of each alternative for the first token, or {} if they
     can't be read."""
+    logprobs = {}
     try:
-        given = {_text(t["token"]): float(t["logprob"]) for t in tokens[0]["top_logprobs"]}
+        for alternative in tokens[0]["top_logprobs"]:
+            logprobs[_text(alternative["token"])] = float(alternative["logprob"])
     except (KeyError, IndexError, TypeError, ValueError, OverflowError):
         return {}
-    return {token: logprob for token, logprob in given.items() if not math.isnan(logprob)}
+    return {token: logprob for token, logprob in logprobs.items() if not math.isnan(logprob)}
 
 
 def _logprob(tokens: list[Any], counted: int, finish: str, text: str) -> float | None:
@@ -425,61 +287,19 @@ def _logprob(tokens: list[Any], counted: int, finish: str, text: str) -> float |
     listed tokens end like `text`. But a last token "" is the end of the message. Then the missing
     token is inside the message, and the result is None."""
     try:
-        given = [(_text(token["token"]), float(token["logprob"])) for token in tokens]
-        total = math.fsum(logprob for _, logprob in given)
+        texts = [_text(token["token"]) for token in tokens]
+        total = math.fsum(float(token["logprob"]) for token in tokens)
     except (KeyError, TypeError, ValueError, OverflowError, Malformed):
         return None
-    if not given or not math.isfinite(total):
+    if not texts or not math.isfinite(total):
         return None
-    missing = counted - len(given)
-    if missing > 0:
-        listed, text = "".join(token for token, _ in given).strip(), text.strip()
-        # thinking or an opening may precede the text
-        is_whole = listed.endswith(text) or text.endswith(listed)
-        if missing > 1 or finish != "stop" or not given[-1][0] or not is_whole:
-            return None
-    return total
-
-
-def _words(error: Any, depth: int = 0) -> str:
-    """Return the message in a server's error (in OpenAI's form, a simpler form, or a validator's
-    list), or ""."""
-    if isinstance(error, str):
-        return error.strip()
-    if depth > _DEEPEST or not isinstance(error, dict | list):
-        return ""
-    if isinstance(error, list):
-        return "; ".join(filter(None, (_words(each, depth + 1) for each in error[:8])))
-    message = next(filter(None, (_words(error.get(name), depth + 1) for name in _WORDS)), "")
-    place = error.get("loc")
-    return (
-        f"{'.'.join(map(str, place))}: {message}"
-        if message and isinstance(place, list | tuple)
-        else message
-    )
-
-
-def _texts(error: Any, depth: int = 0) -> Iterator[str]:
-    """Yield all texts in a server's error, except for the fields in which a validator repeats the
-    request (_ECHOED)."""
-    if isinstance(error, str):
-        yield error
-    elif depth > _DEEPEST:
-        return
-    elif isinstance(error, list):
-        for part in error:
-            yield from _texts(part, depth + 1)
-    elif isinstance(error, dict):
-        for name, value in error.items():
-            if name not in _ECHOED:
-                yield from _texts(value, depth + 1)
-
-
-def _wait(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of a Retry-After header, or None. Providers send no dates, which HTTP also
-    permits."""
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        with suppress(ValueError):
-            seconds = float(headers.get(name, "")) * unit
-            return None if math.isnan(seconds) else max(0.0, seconds)
-    return None
+    missing = counted - len(texts)
+    if missing <= 0:
+        return total
+    if missing > 1 or finish != "stop" or not texts[-1]:
+        return None
+    listed = "".join(texts).strip()
+    text = text.strip()
+    # thinking or an opening may precede the text
+    is_whole = listed.endswith(text) or text.endswith(listed)
+    return total if is_whole else None

@@ -13,31 +13,30 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from core.base.errors import RunFailed, UserError, one_line
-from core.client.budget import Hold, Over
-from core.client.journal import content_key
-from core.client.rates import Rates
-from core.client.reply import (
+from core.client.budget import Reservation, RunExhausted
+from core.client.failures import (
     THROTTLED,
     Denied,
     Failure,
     Lost,
     Overtime,
     Refused,
-    Reply,
     Stalled,
-    is_cut,
 )
+from core.client.journal import content_key
+from core.client.rates import Rates
+from core.client.refusals import PROMPTS_DENIED, PROMPTS_NEVER, Refusals
+from core.client.reply import Reply, is_cut
 from core.engines.protocol import Server
-from core.types import Messages
 
 if TYPE_CHECKING:
-    from core.client.wire import Wire
+    from core.client.http_client import HttpClient
 
 RETRIES = 8  # after pauses of about 0.5, 1, 2 … 64 s, or longer if the server asks for it
 AWAY_SECONDS = 128.0  # a server that is unreachable for longer ends the run
@@ -48,35 +47,59 @@ IDLE_SECONDS = 60.0
 # A request that fails for good ends the run if no reply was usable for SECONDS_SINCE. Before the
 # first usable reply, it ends the run if PROMPTS_NEVER different prompts have failed for good. A
 # server that is at work gets more time.
-SECONDS_SINCE, PROMPTS_NEVER = 600.0, 2
-# if so many prompts since the last usable reply are denied (Denied), the run ends
-PROMPTS_DENIED = 3
+SECONDS_SINCE = 600.0
 REASON = 60  # the progress bar shows at most so many characters of a failure
 KEPT = "finished work is kept"
 
 
-class Asker:
+@dataclass(eq=False)
+class _Tries:
+    """The failed tries of one request. `began` is monotonic, and `began_in_loop` is in the event
+    loop's time."""
+
+    body: dict[str, Any]
+    began: float = field(default_factory=lambda: time.monotonic())
+    began_in_loop: float = field(default_factory=lambda: asyncio.get_running_loop().time())
+    count: Counter[type[Failure]] = field(default_factory=Counter)
+
+    @property
+    def prompt(self) -> str:
+        """The key of the request's messages."""
+        return content_key(self.body["messages"])
+
+
+class RetryingClient:
     """A client that retries requests. A try fails after `timeout` seconds, or `stall` seconds
-    without data (doubled after each stall). `say` shows a line to the user."""
+    without data (doubled after each stall). `say` shows a line to the user, and `refusals` decides
+    whether a refusal concerns all requests. Its user sets `http`."""
+
+    http: "HttpClient"
 
     def __init__(
-        self, server: Server, timeout: float, stall: float, say: Callable[[str], None]
+        self,
+        server: Server,
+        timeout: float,
+        stall: float,
+        say: Callable[[str], None],
+        refusals: Refusals,
     ) -> None:
-        self.server, self._timeout, self._stall, self._say = server, timeout, stall, say
-        self.wire: Wire  # the generator sets this attribute and the next one
-        self.denies_all: Callable[[Messages], Awaitable[bool]]
+        self.server = server
+        self.refusals = refusals
+        self._timeout = timeout
+        self._stall = stall
+        self._say = say
         self._rates = Rates(_pause_for)
         # request that is being retried -> its last failure, newest last
-        self._again: dict[object, str] = {}
+        self._retrying: dict[_Tries, str] = {}
         # the time (monotonic, like all times here) since which no connection succeeds
-        self._away: float | None = None
+        self._away_since: float | None = None
         self.usable_at: float | None = None  # the time of the last usable reply
         # prompts that have failed for good since the last usable reply
         self._failed: set[str] = set()
         # prompts that were denied in all tries since the last usable reply
         self._denied: set[str] = set()
-        self._asked = time.monotonic()  # the time of the last try of any request
-        self._doubted = False  # whether a different server may be at the address now
+        self._last_try = time.monotonic()  # of any request
+        self._is_doubted = False  # whether a different server may be at the address now
         self._checking = asyncio.Lock()
         self._has_warned = False
 
@@ -84,9 +107,9 @@ class Asker:
     def trouble(self) -> str:
         """The present trouble in a few words (server unreachable, rate limit or retries), or "" if
         there is none."""
-        if self._away is not None:
+        if self._away_since is not None:
             return (
-                f"server unreachable for {time.monotonic() - self._away:.0f} s (run ends at "
+                f"server unreachable for {time.monotonic() - self._away_since:.0f} s (run ends at "
                 f"{AWAY_SECONDS:.0f} s)"
             )
         if self._rates.waiting:
@@ -94,7 +117,7 @@ class Asker:
                 f"rate limit: {self._rates.waiting} requests wait (pause of "
                 f"{math.ceil(self._rates.seconds_left)} s)"
             )
-        return f"retrying {len(self._again)} requests" if self._again else ""
+        return f"retrying {len(self._retrying)} requests" if self._retrying else ""
 
     @property
     def is_denied(self) -> bool:
@@ -106,57 +129,40 @@ class Asker:
     def reason(self) -> str:
         """The newest failure of the requests that are being retried, or "" if no request is being
         retried."""
-        return next(reversed(self._again.values())) if self._again else ""
+        return next(reversed(self._retrying.values())) if self._retrying else ""
 
-    async def __call__(
-        self, body: dict[str, Any], hold: Hold, most: float, later: float = 0.0
+    async def send(
+        self,
+        body: dict[str, Any],
+        reservation: Reservation,
+        max_cost: float,
+        max_followup_cost: float = 0.0,
     ) -> Reply:
-        """Send a request, retry it after temporary failures, and return the reply. `hold` pays for
-        the request. Raises Failure if it fails for good, or UserError to end the run."""
-        mine, tried, began = object(), Counter[type[Failure]](), time.monotonic()
-        since = asyncio.get_running_loop().time()
+        """Send a request, retry it after temporary failures, and return the reply. The
+        `reservation` pays for the request. Raises Failure if it fails for good, or UserError to end
+        the run."""
+        tries = _Tries(body)
         try:
             while True:
-                patience = self._stall * 2 ** tried[Stalled]
+                patience = self._stall * 2 ** tries.count[Stalled]
+                send_once = partial(self._send_once, body, patience)
                 try:
-                    await self._check()
-                    reply = await hold.pay(partial(self._sent, body, patience), most, later)
-                    self._answered(reply, body)
+                    await self._check_server()
+                    reply = await reservation.pay(send_once, max_cost, max_followup_cost)
+                    self._note_reply(reply, body)
                     return reply
                 except Failure as failure:
-                    self._heard(failure)
-                    is_odd = isinstance(failure, Denied) and not await self._is_denied_again(body)
-                    if not (failure.may_pass or is_odd):
-                        raise
-                    if self._is_throttled(failure) and time.monotonic() - began < THROTTLED_SECONDS:
-                        # it waits like all requests, and this refusal does not count as a try
-                        continue
-                    tried[type(failure)] += 1
-                    self._again.pop(mine, None)
-                    self._again[mine] = one_line(failure.words, REASON)
-                    is_silent = (self.usable_at or -math.inf) < began
-                    wait = self._wait(failure, tried.total(), is_silent)
-                    if tried[type(failure)] >= failure.tries or tried.total() > RETRIES:
-                        self._give_up(body, failure, since)
-                        raise
+                    wait = await self._seconds_to_wait(tries, failure)
                 await asyncio.sleep(wait)
         finally:
-            self._again.pop(mine, None)
+            self._retrying.pop(tries, None)
 
-    async def _is_denied_again(self, body: dict[str, Any]) -> bool:
-        """Return whether another try of a denied request is in vain, because the server denies it
-        or all requests. Before the first usable reply, this is known once the other requests in
-        progress have ended."""
-        if self.usable_at is None and await self.denies_all(body["messages"]):
-            return True
-        return len(self._denied) >= PROMPTS_DENIED or content_key(body["messages"]) in self._denied
-
-    async def _sent(self, body: dict[str, Any], patience: float) -> Reply:
+    async def _send_once(self, body: dict[str, Any], patience: float) -> Reply:
         """Wait until the rate limit allows a request, then send it. Raises Failure, and Elsewhere
         for a redirect."""
         entered = await self._rates.enter()
         try:
-            reply = await self.wire.exchange(body, patience, self._timeout)
+            reply = await self.http.send(body, patience, self._timeout)
         except Refused as refusal:
             if refusal.status == THROTTLED and refusal.may_pass and not refusal.is_unpaid:
                 self._rates.refused(entered, refusal.wait)
@@ -166,9 +172,11 @@ class Asker:
         self._rates.answered()
         return reply
 
-    def _answered(self, reply: Reply, body: dict[str, Any]) -> None:
+    def _note_reply(self, reply: Reply, body: dict[str, Any]) -> None:
         """Note a usable reply. Warn once if the server cuts prompts."""
-        self._away, self.usable_at = None, time.monotonic()
+        self._away_since = None
+        self.usable_at = time.monotonic()
+        self.refusals.has_reply = True
         self._failed.clear()
         self._denied.clear()
         if not self._has_warned and is_cut(reply, body["messages"]):
@@ -180,104 +188,138 @@ class Asker:
                 "OLLAMA_CONTEXT_LENGTH or num_ctx)"
             )
 
-    def _heard(self, failure: Failure) -> None:
-        """Note a failure. Raises Over if quota or credit is used up, and UserError if our own
-        server has ended."""
+    async def _seconds_to_wait(self, tries: _Tries, failure: Failure) -> float:
+        """Note a failed try, and return the seconds before the next one. Raises the failure if the
+        request fails for good, or UserError to end the run."""
+        self._note_failure(failure)
+        is_final = not failure.may_pass
+        if isinstance(failure, Denied):
+            is_final = await self._is_denied_again(tries)
+        if is_final:
+            raise failure
+        if self._is_throttled(failure) and time.monotonic() - tries.began < THROTTLED_SECONDS:
+            # it waits in Rates like all requests, and this refusal does not count as a try
+            return 0.0
+        tries.count[type(failure)] += 1
+        self._retrying.pop(tries, None)
+        self._retrying[tries] = one_line(failure.words, REASON)
+        wait = self._pause_before_retry(tries, failure)
+        if tries.count[type(failure)] >= failure.tries or tries.count.total() > RETRIES:
+            self._give_up(tries, failure)
+            raise failure
+        return wait
+
+    def _note_failure(self, failure: Failure) -> None:
+        """Note a failure. Raises RunExhausted if quota or credit is used up, and UserError if our
+        own server has ended."""
         if isinstance(failure, Lost):
-            self._doubted = True
-            if why := self.server.failure():
-                raise UserError(f"{why}. Run the same command again: {KEPT}") from None
-            self._away = self._away or time.monotonic()
+            self._is_doubted = True
+            if ending := self.server.failure():
+                raise UserError(f"{ending}. Run the same command again: {KEPT}") from None
+            self._away_since = self._away_since or time.monotonic()
         elif not isinstance(failure, Stalled | Overtime):
-            self._away = None
+            self._away_since = None
         if isinstance(failure, Refused) and failure.is_unpaid:
-            raise Over(
+            raise RunExhausted(
                 f"quota or credit at {self.server.base_url} is used up: {failure}. Add credit, and "
                 f"run the same command again: {KEPT}"
             ) from None
 
+    async def _is_denied_again(self, tries: _Tries) -> bool:
+        """Return whether another try of a denied request is in vain, because the server denies it
+        or all requests. Before the first usable reply, this is known once the other requests in
+        progress have ended."""
+        if self.usable_at is None:
+            is_general = await self.refusals.concern_all(tries.body["messages"], is_denial=True)
+            if is_general:
+                return True
+        return len(self._denied) >= PROMPTS_DENIED or tries.prompt in self._denied
+
     def _is_throttled(self, failure: Failure) -> bool:
-        """Return whether a rate limit refused the request. Raises Over if it has refused all
-        requests for too long."""
+        """Return whether a rate limit refused the request. Raises RunExhausted if it has refused
+        all requests for too long."""
         if not (isinstance(failure, Refused) and failure.status == THROTTLED):
             return False
         since = self._rates.refused_since
         if since is not None and asyncio.get_running_loop().time() - since > THROTTLED_SECONDS:
-            raise Over(
+            raise RunExhausted(
                 f"the rate limit of the server at {self.server.base_url} has refused every request "
                 f"for {THROTTLED_SECONDS / 60:.0f} minutes: {failure}. Run the same command again "
                 f"later: {KEPT}"
             )
         return True
 
-    def _wait(self, failure: Failure, tries: int, is_silent: bool) -> float:
-        """Return the seconds before the next try. `is_silent` is true if no usable reply has come
-        since the first try. Raises UserError if the server was unreachable for too long, or was
-        silent up to the last try."""
+    def _pause_before_retry(self, tries: _Tries, failure: Failure) -> float:
+        """Return the seconds before the next try. Raises UserError if the server was unreachable
+        for too long, or has sent no usable reply since the first try up to the last."""
+        count = tries.count.total()
         # spreads the requests that failed at the same time
-        wait = _backoff(tries - 1) * random.uniform(0.75, 1.25)
+        wait = _backoff(count - 1) * random.uniform(0.75, 1.25)
         if isinstance(failure, Refused):
             return max(wait, min(LONGEST_WAIT, failure.wait or 0.0))
-        if isinstance(failure, Lost) and self._away is not None:
-            left = self._away + AWAY_SECONDS - time.monotonic()
-            if left <= 0 or (is_silent and tries > RETRIES):
+        if isinstance(failure, Lost) and self._away_since is not None:
+            time_left = self._away_since + AWAY_SECONDS - time.monotonic()
+            is_silent = self.usable_at is None or self.usable_at < tries.began
+            if time_left <= 0 or (is_silent and count > RETRIES):
                 raise UserError(
                     f"the server at {self.server.base_url} no longer answers ({failure}). Make "
                     f"sure that it runs, and run the same command again: {KEPT}"
                 ) from None
-            return min(wait, left)
+            return min(wait, time_left)
         return wait
 
-    def _give_up(self, body: dict[str, Any], failure: Failure, since: float) -> None:
-        """Note that the request begun at `since` failed for good. Raises RunFailed if the run ends
-        (SECONDS_SINCE)."""
-        prompt = content_key(body["messages"])
+    def _give_up(self, tries: _Tries, failure: Failure) -> None:
+        """Note that a request failed for good. Raises RunFailed if the run ends (SECONDS_SINCE)."""
         if isinstance(failure, Denied):  # the generator decides whether the run ends
-            self._denied.add(prompt)
+            self._denied.add(tries.prompt)
             return
-        self._failed.add(prompt)
+        self._failed.add(tries.prompt)
         if self.usable_at is None:
             is_enough = len(self._failed) >= PROMPTS_NEVER
         else:
             is_enough = time.monotonic() - self.usable_at > SECONDS_SINCE
-        if is_enough and not self.wire.is_at_work(since):
+        if is_enough and not self.http.flights.is_at_work(tries.began_in_loop):
             raise RunFailed(
                 f"the server at {self.server.base_url} sends no usable replies (last failure: "
                 f"{failure.words.rstrip('.')}). Check the server, and run the same command again: "
                 f"{KEPT}"
             )
 
-    async def _check(self) -> None:
+    async def _check_server(self) -> None:
         """Check that the server has not changed, after a lost connection or a pause. Raises
         UserError for another engine, other weights or an unusable server, and Lost if nothing
         answers."""
-        self._doubted = self._doubted or time.monotonic() - self._asked > IDLE_SECONDS
-        self._asked = time.monotonic()
-        if not self._doubted:
+        if time.monotonic() - self._last_try > IDLE_SECONDS:
+            self._is_doubted = True
+        self._last_try = time.monotonic()
+        if not self._is_doubted:
             return
         async with self._checking:
-            if not self._doubted:
-                return  # another request has checked the server meanwhile
-            ours = self.server
-            try:
-                now = await asyncio.to_thread(ours.look, ours)
-            except UserError as error:
-                raise UserError(
-                    f"{error} ({KEPT}, and this run began with {ours.origin})"
-                ) from None
-            if now is None:
-                raise Lost("nothing answers")
-            self._away = None
-            if now.kind != ours.kind or any(
-                ours.weights.get(name) != value for name, value in now.weights.items()
-            ):
-                raise UserError(
-                    f"the server at {ours.base_url} is now {now.origin}, but this run began with "
-                    f"{ours.origin}. Start the old server again, or run the same command again to "
-                    f"use the new one: {KEPT}"
-                )
-            self.server = replace(ours, version=now.version)
-            self._doubted = False
+            # another request may have checked the server meanwhile
+            if self._is_doubted:
+                await self._look_again()
+
+    async def _look_again(self) -> None:
+        """Ask the server who it is now. Raises UserError and Lost as _check_server does."""
+        ours = self.server
+        try:
+            current = await asyncio.to_thread(ours.look, ours)
+        except UserError as error:
+            raise UserError(f"{error} ({KEPT}, and this run began with {ours.origin})") from None
+        if current is None:
+            raise Lost("nothing answers")
+        self._away_since = None
+        has_other_weights = any(
+            ours.weights.get(name) != value for name, value in current.weights.items()
+        )
+        if current.kind != ours.kind or has_other_weights:
+            raise UserError(
+                f"the server at {ours.base_url} is now {current.origin}, but this run began with "
+                f"{ours.origin}. Start the old server again, or run the same command again to "
+                f"use the new one: {KEPT}"
+            )
+        self.server = replace(ours, version=current.version)
+        self._is_doubted = False
 
 
 def _pause_for(round: int, wait: float | None) -> float:

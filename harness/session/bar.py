@@ -82,9 +82,8 @@ class Bar:
         """Return the texts after the bar, the most important first. Tokens of reused completions do
         not count."""
         elapsed = time.monotonic() - self._began
-        wire = generator.asker.wire
         remaining = max(0, self.total - self.done)
-        tokens = self._new_tokens + wire.streamed
+        tokens = self._new_tokens + generator.streamed
         texts = [generator.trouble]
         if self._failed:
             texts.append(f"failed {self._failed}")
@@ -92,8 +91,8 @@ class Bar:
             seconds = elapsed / self._new * remaining
             texts.append(f"about {self._drawn.format_interval(seconds)} left")
         if remaining:
-            texts.append(f"{wire.in_flight} in flight")
-        texts.append(generator.asker.reason)
+            texts.append(f"{generator.in_flight} in flight")
+        texts.append(generator.reason)
         if tokens:
             texts.append(f"{short(tokens)} tok")
             texts.append(f"{tokens / max(1e-9, elapsed):,.0f} tok/s")

@@ -4,9 +4,9 @@ from dataclasses import asdict
 from typing import Any
 
 from core import constants
+from core.client.request import sampling_sent
 from core.constants import BOXED
 from core.engines.protocol import Server
-from core.generate import sampling_sent
 from core.types import Grader, Sampling, Scaffold
 from harness.framing import Framing
 from harness.problems.sets import ProblemSet

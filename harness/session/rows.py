@@ -1,9 +1,9 @@
 """Format the rows that a run prints before its first request: model, problems, engine and plan."""
 
+from core.client.request import sampling_unsent
 from core.constants import BOXED, Constants
 from core.engines import environment
 from core.engines.protocol import Server
-from core.generate import sampling_unsent
 from core.types import Bounded, Sampling, Scaffold
 from harness.framing import Framing
 from harness.problems.sets import ProblemSet

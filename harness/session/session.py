@@ -24,7 +24,7 @@ from core.engines import cards, environment
 from core.engines.cards import Card
 from core.engines.need import Need
 from core.engines.protocol import Server
-from core.generate import Generator
+from core.generate import Generator, load_client
 from core.server import graders_server, serving
 from core.types import EITHER, Bounded, Completion, Grader
 from harness import framing
@@ -280,6 +280,7 @@ def open_on_problems(
         framed = framing.of(config, card, chosen.problems, framed)
     if card.base_url:
         checks.check_prices(card, card.model, config)  # before the first request
+    load_client()
     with serving(need) as server:
         chosen = chosen or choice.load(server.card)
         framed = framing.of(config, server.card, chosen.problems, framed)

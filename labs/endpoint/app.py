@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from core.base.errors import UserError, one_line
-from core.client.budget import Over
+from core.client.budget import RunExhausted
 from core.client.journal import Journal
 from core.constants import Constants
 from core.engines import environment
@@ -157,7 +157,7 @@ class Endpoint:
     def _finished(self, job: Job) -> None:
         """Remove a finished job. If used-up quota ended it, send the requests of other clients."""
         self.jobs.discard(job)
-        if not job.cancelled() and isinstance(job.exception(), Over):
+        if not job.cancelled() and isinstance(job.exception(), RunExhausted):
             self.generator.reopen()
 
     def _whole(self, asked: ChatRequest, solved: Solved) -> Response:

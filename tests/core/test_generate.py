@@ -1,5 +1,6 @@
 """The generator against the real engine, with faults injected between them."""
 
+import doctest
 import threading
 import time
 from dataclasses import replace
@@ -8,16 +9,17 @@ from typing import Any
 
 import pytest
 
-from core import generate as generator
-from core import prompts
+from core import generate, prompts
 from core.base.errors import UserError
+from core.client import continued
+from core.client.completed import NEW_TURN
+from core.client.failures import Overtime, Stalled
 from core.client.journal import Journal, content_key
-from core.client.reply import Overtime, Stalled
 from core.engines.protocol import Server, named
 from core.generate import Generator
 from core.types import FORCED_ANSWER, Completion, Sampling
 from tests.fakes.http import Answer, Proxy, answer, silence
-from tests.fakes.moody import Moody, good, replied
+from tests.fakes.moody import Moody, chat, good, replied
 from tests.helpers.asking import MESSAGES, SHORT, SUM, ask, ask_each
 
 pytestmark = pytest.mark.usefixtures("hurried")
@@ -80,7 +82,7 @@ LEFT_OUT |= {
 def test_keys_hold_the_sampling_that_differs_from_the_defaults(
     engine: Server, tmp_path: Path
 ) -> None:
-    assert generator.DEFAULTS == LEFT_OUT and generator.KEY_VERSION == 3
+    assert generate.DEFAULTS == LEFT_OUT and generate.KEY_VERSION == 3
     fields = [engine.key_fields] if engine.key_fields else []
     with Journal(tmp_path / "a.jsonl") as journal:
         got = Generator(engine, journal, 1, 60)
@@ -349,7 +351,7 @@ def test_a_forced_answer_is_counted_and_a_new_turn_is_none(
         and got.completion_tokens == 24
     )
     assert (got.forced, got.text) == (forced, forced or "")
-    assert got.not_forced == (None if forced else generator.NEW_TURN)
+    assert got.not_forced == (None if forced else NEW_TURN)
 
 
 @pytest.mark.parametrize(
@@ -380,7 +382,7 @@ def test_no_probability_is_read_from_a_new_turn(
     ]
     opened = Sampling(max_tokens=1, answer_tokens=16, opening=prompts.VERDICT, top_logprobs=10)
     (got,) = ask(replace(through, kind="other"), tmp_path, [(5, opened)])
-    assert (got.answer, got.logprobs, got.not_forced) == ("", {}, generator.NEW_TURN)
+    assert (got.answer, got.logprobs, got.not_forced) == ("", {}, NEW_TURN)
     assert got.forced is None and len(proxy.bodies) == 1
 
 
@@ -395,7 +397,7 @@ def test_a_refused_continuation_leaves_the_unforced_answer(
     (got,) = ask(server, tmp_path, [(5, FORCED)])
     assert got.forced is None and got.error is None and got.text == ""
     assert got.not_forced is not None and got.not_forced.startswith("refused the final message")
-    assert len(got.not_forced) <= generator.REASON
+    assert len(got.not_forced) <= continued.REASON
     proxy.script = [answer(400, {"error": {"message": "still refused"}})]
     (again,) = ask(server, tmp_path, [(5, FORCED)])
     assert again.not_forced == "refused still refused" and len(proxy.bodies) == 3, (
@@ -411,3 +413,26 @@ def test_a_refused_continuation_leaves_the_unforced_answer(
     )
     assert mended.key == got.key and lines.count(b"\n") == 1 and len(proxy.bodies) == 4
     assert ask(server, tmp_path, [(5, FORCED)]) == [mended] and len(proxy.bodies) == 4
+
+
+def test_the_example_of_the_generator_works(
+    moody: Moody, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    moody.choose = lambda n, prompt: answer(200, chat("42"))
+    text = (Generator.__doc__ or "").replace("http://127.0.0.1:30000", moody.root)
+    example = doctest.DocTestParser().get_doctest(text, {}, "Generator", None, 0)
+    assert example.examples and not doctest.DocTestRunner().run(example).failed
+
+
+def test_the_client_is_imported_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    imported: list[tuple[str, threading.Thread]] = []
+    monkeypatch.setattr(
+        "importlib.import_module",
+        lambda name: imported.append((name, threading.current_thread())),
+    )
+    generate.load_client()
+    while not imported:
+        time.sleep(0.01)
+    name, thread = imported[0]
+    assert name == "core.client.http_client" and thread is not threading.main_thread()

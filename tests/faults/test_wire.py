@@ -29,7 +29,7 @@ LONG = pytest.mark.faults
 pytestmark = pytest.mark.usefixtures("hurried")
 
 # Passing faults: the request is sent again, and nothing of the broken answer is kept.
-# tests/core/client/test_wire.py tests well-framed chats that make no sense.
+# tests/core/client/test_reply.py tests well-framed chats that make no sense.
 PASSING = {
     "reset before headers": wire.raw(b"", reset=True),
     "closed before headers": wire.raw(b""),

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from core.client.completed import NEW_TURN
 from core.engines.protocol import Server
-from core.generate import NEW_TURN
 from tests.helpers.runs import journal_lines
 from tests.real.conftest import FIGURES, members, run
 

@@ -18,7 +18,7 @@ import pytest
 from core.base import signals
 from core.base.errors import RunFailed, UserError, command, guarded_output
 from core.base.terminal import columns
-from core.client import wire
+from core.client import http_client
 from core.engines.protocol import Server
 from tests.conftest import ROOT, ended, python
 from tests.fakes.server import ScriptedServer
@@ -141,15 +141,15 @@ def test_the_soft_limit_on_open_files_is_raised_as_far_as_the_hard_one_lets(
 
     monkeypatch.setattr(resource, "getrlimit", lambda _: tuple(limit))
     monkeypatch.setattr(resource, "setrlimit", set_limit)
-    used = len(os.listdir("/dev/fd")) + wire.SPARE_FILES
-    wire._allow(100, server)
+    used = len(os.listdir("/dev/fd")) + http_client.SPARE_FILES
+    http_client._allow_connections(100, server)
     assert not asked, "as it is"
-    wire._allow(500, server)
+    http_client._allow_connections(500, server)
     assert asked.pop() == (500 + used, 1024)
     with pytest.raises(UserError, match="CONCURRENCY"):
-        wire._allow(2000, server)
+        http_client._allow_connections(2000, server)
     limit[:] = [256, resource.RLIM_INFINITY]
-    wire._allow(2000, server)
+    http_client._allow_connections(2000, server)
     assert asked == [(2000 + used, resource.RLIM_INFINITY)]
 
 

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from core.base.errors import UserError
 from core.base.prices import Prices
-from core.client.budget import ROUNDING, Budget, Hold, Over
+from core.client.budget import ROUNDING, Budget, Reservation, RunExhausted
+from core.client.failures import Failure, Lost, Malformed, Refused, Stalled
 from core.client.journal import Journal
-from core.client.reply import Failure, Lost, Malformed, Refused, Reply, Stalled
+from core.client.reply import Reply
 from core.engines.cards import Card
 from core.engines.protocol import Server
 from core.generate import Generator
@@ -83,7 +84,7 @@ def test_nothing_passes_the_limit(
         nonlocal charged, sends
         sizes = [(read, written), (read + written, 5)] if is_more else [(read, written)]
         async with places:
-            with suppress(Failure, Over), Hold(budget, PRICES) as hold:
+            with suppress(Failure, RunExhausted), Reservation(budget, PRICES) as hold:
                 for part, size in enumerate(sizes):
                     later = PRICES.most(*sizes[1]) if is_more and not part else 0.0
 
@@ -130,7 +131,7 @@ def paid(journal: Journal, limit: float, most: tuple[int, int], *ends: Any) -> l
                 raise end
             return end  # type: ignore[no-any-return]
 
-        with Hold(budget, PRICES) as hold:
+        with Reservation(budget, PRICES) as hold:
             return await hold.pay(send, PRICES.most(*most))
 
     async def all_of_them() -> list[Any]:
@@ -146,14 +147,14 @@ def test_requests_wait_for_others_to_cost_less_and_as_many_as_fit_are_sent(tmp_p
     assert [isinstance(one, Reply) for one in got].count(True) == 11, (
         "the rest would not fit at its worst"
     )
-    assert all(isinstance(one, Over) for one in got if not isinstance(one, Reply))
+    assert all(isinstance(one, RunExhausted) for one in got if not isinstance(one, Reply))
 
 
 def test_a_limit_that_fits_exactly_is_used_to_the_end(tmp_path: Path) -> None:
     with Journal(tmp_path / "a.jsonl") as journal:
         got = paid(journal, 0.0033, (100, 100), *[reply(100, 0, 100)] * 3)
         assert all(isinstance(one, Reply) for one in got) and journal.paid == pytest.approx(0.0033)
-        assert isinstance(paid(journal, 0.0033, (1, 0), reply(1, 0, 0))[0], Over)
+        assert isinstance(paid(journal, 0.0033, (1, 0), reply(1, 0, 0))[0], RunExhausted)
 
 
 @pytest.mark.parametrize(
@@ -178,9 +179,11 @@ def test_what_failed_counts_with_the_most_unless_it_was_refused(
 @given(st.lists(st.text(st.characters(exclude_categories=[]))))
 def test_a_prompt_has_no_more_tokens_than_bytes(texts: list[str]) -> None:
     a_dollar_each = Prices(1e6, 0, 0)
-    read = Hold(None, a_dollar_each).most([{"role": "user", "content": text} for text in texts], 0)
+    read = Reservation(None, a_dollar_each).max_cost(
+        [{"role": "user", "content": text} for text in texts], 0
+    )
     assert read >= sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
-    assert Hold(None, a_dollar_each, 4000).most([{"content": "x" * 5000}], 0) == 4000, (
+    assert Reservation(None, a_dollar_each, 4000).max_cost([{"content": "x" * 5000}], 0) == 4000, (
         "the context holds no more"
     )
 
@@ -301,7 +304,7 @@ def test_elicited_answers_are_paid_for_too(till: Till, tmp_path: Path) -> None:
     assert [one.text.partition("{")[2] for one in done] == ["42}."] * 4 and len(till.bodies) == 8
     assert spent == pytest.approx(8 * (28 * 1.0 + 50 * 10.0) / 1e6)
     done, spent = ask(till, tmp_path / "less", 0.004, 20, elicit="math")
-    assert spent <= 0.004 and any(isinstance(one, Over) for one in done)
+    assert spent <= 0.004 and any(isinstance(one, RunExhausted) for one in done)
 
 
 # Runs as a user starts them

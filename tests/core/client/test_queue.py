@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.client.budget import Over
+from core.client.budget import RunExhausted
 from core.client.queue import Slots
 
 
@@ -84,11 +84,11 @@ def test_after_an_over_no_slot_is_handed_out_and_the_queue_is_waited_for_until_i
                 seen.append(name)
                 await turns(1 if name == "a" else 3)
                 if name == "a":
-                    raise Over("a")
+                    raise RunExhausted("a")
                 seen.append(f"{name} ended")
 
         tasks = [asyncio.create_task(work(name)) for name in "abc"]
-        with pytest.raises(Over):
+        with pytest.raises(RunExhausted):
             await tasks[0]
         await slots.empty()
         assert slots.held == 0 and not tasks[2].done()
@@ -107,7 +107,7 @@ def test_a_queue_that_is_opened_again_serves_the_requests_that_wait() -> None:
                 got.append(name)
                 await asyncio.sleep(0)
                 if name == "unpaid":
-                    raise Over("no credit")
+                    raise RunExhausted("no credit")
 
         tasks = [asyncio.create_task(work(name)) for name in ("unpaid", "cancelled", "a", "b")]
         await turns(5)
@@ -116,7 +116,7 @@ def test_a_queue_that_is_opened_again_serves_the_requests_that_wait() -> None:
         slots.reopen()
         await asyncio.wait(tasks)
         await slots.empty()
-        assert not slots.held and isinstance(tasks[0].exception(), Over)
+        assert not slots.held and isinstance(tasks[0].exception(), RunExhausted)
         return got
 
     assert asyncio.run(served()) == ["unpaid", "a", "b"]

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from core import generate as generator
+from core import generate
 from core.base.errors import RunFailed
 from core.client import retry
+from core.client.failures import Refused
+from core.client.http_client import HttpClient
 from core.client.journal import Journal
 from core.client.rates import Rates
-from core.client.reply import Refused, Reply
-from core.client.wire import Wire
+from core.client.reply import Reply
 from core.engines.protocol import Server
 from core.generate import Generator
 from core.types import Sampling
@@ -109,13 +110,15 @@ class Provider429:
 def seconds_of(provider: Provider429, monkeypatch: Any, folder: Path, count: int) -> float:
     """Ask the provider for `count` completions, and return the seconds that all of them took."""
 
-    async def exchange(self: Wire, body: dict[str, Any], patience: float, limit: float) -> Reply:
-        async with asyncio.timeout(limit):
+    async def send(
+        self: HttpClient, body: dict[str, Any], patience: float, seconds: float
+    ) -> Reply:
+        async with asyncio.timeout(seconds):
             return await provider()
 
     clock = SimpleNamespace(monotonic=lambda: asyncio.get_running_loop().time())
-    monkeypatch.setattr(Wire, "exchange", exchange)
-    monkeypatch.setattr(generator, "time", clock)
+    monkeypatch.setattr(HttpClient, "send", send)
+    monkeypatch.setattr(generate, "time", clock)
     monkeypatch.setattr(retry, "time", clock)
     random.seed(1)
 
@@ -123,7 +126,7 @@ def seconds_of(provider: Provider429, monkeypatch: Any, folder: Path, count: int
         with Journal(folder / "a.jsonl") as journal:
             server = Server("other", "http://127.0.0.1:9/v1", "m", "x")
             async with Generator(server, journal, 64, 900, stall=900) as ask:
-                monkeypatch.setattr(ask.asker, "_check", lambda: asyncio.sleep(0))
+                monkeypatch.setattr(ask.client, "_check_server", lambda: asyncio.sleep(0))
                 asked = (
                     ask([{"role": "user", "content": f"{n}"}], n, Sampling()) for n in range(count)
                 )

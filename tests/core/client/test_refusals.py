@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from core.client.reply import Denied, Refused, refusal
+from core.client.failures import Denied, Refused, refusal
 from tests.fakes.moody import events
 from tests.helpers.asking import read_bytes
 

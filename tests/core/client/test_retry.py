@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from core.base.errors import RunFailed, UserError
-from core.client import retry
-from core.client.budget import Over
-from core.client.reply import Denied
+from core.client import refusals, retry
+from core.client.budget import RunExhausted
+from core.client.failures import Denied
 from tests.conftest import run
 from tests.fakes.http import Answer, Request, answer, reset
 from tests.fakes.moody import Moody, chat, good
@@ -157,7 +157,7 @@ def test_quota_that_is_used_up_ends_the_run_at_once(
     moody: Moody, tmp_path: Path, answered: int
 ) -> None:
     moody.choose = lambda n, prompt: good(prompt) if n < answered else answer(429, QUOTA)
-    with pytest.raises(Over):
+    with pytest.raises(RunExhausted):
         ask_each(moody.url, tmp_path, [f"prompt {n}" for n in range(100)], 2)
     assert len(moody.prompts) <= answered + 4
     assert (tmp_path / "a.jsonl").read_text().count("\n") == answered
@@ -177,7 +177,7 @@ def test_what_is_in_flight_when_quota_is_used_up_is_waited_for(
         threading.Timer(2, is_refused.set).start()
 
     moody.choose = lambda n, prompt: slow if prompt == "slow" else refuse
-    with pytest.raises(Over):
+    with pytest.raises(RunExhausted):
         ask_each(moody.url, tmp_path, ["slow", *map(str, range(40))], 2)
     assert len(moody.prompts) == 2  # nothing was sent after it
     assert (tmp_path / "a.jsonl").read_text().count("\n") == 1
@@ -292,7 +292,7 @@ def test_a_run_ends_if_several_prompts_are_denied(
     moody.choose = lambda n, prompt: good(prompt) if n < 4 else DENIALS[status]
     with pytest.raises(UserError, match=moody.url):
         ask_each(moody.url, tmp_path, [f"prompt {n}" for n in range(40)], limit)
-    assert len(moody.prompts) <= 4 + Denied.tries * (retry.PROMPTS_DENIED + limit)
+    assert len(moody.prompts) <= 4 + Denied.tries * (refusals.PROMPTS_DENIED + limit)
     assert (tmp_path / "a.jsonl").read_text().count("\n") == 4, "what is finished is kept"
 
 

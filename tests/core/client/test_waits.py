@@ -13,12 +13,11 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from core import prompts
 from core.base.thinking import split_thinking
-from core.client.continued import LEFT_OUT, NO_THINKING, whole
+from core.client.continued import LEFT_OUT, NO_THINKING, UNKNOWN, whole
 from core.client.reply import Reply
 from core.engines.cards import Card
 from core.engines.protocol import CANNOT, MARK, Server, untagged
 from core.engines.queries import tail_of
-from core.generate import UNKNOWN
 from core.rsa import SampleConstants
 from core.types import FORCED_ANSWER, Completion, Message, Sampling
 from tests.fakes.http import Proxy, answer

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from core.base.errors import Elsewhere
-from core.client.reply import Malformed
-from core.client.wire import Wire
+from core.client.failures import Malformed
+from core.client.http_client import HttpClient
 from core.engines.attach import probe
 from core.engines.protocol import Key, Server
 from core.engines.queries import SameOrigin
@@ -127,8 +127,8 @@ def test_a_chat_request_that_is_redirected_within_a_server_names_the_remedy(here
     here.pages["/v1/chat/completions"] = redirect(308, "/v2/chat/completions")
 
     async def sent() -> None:
-        async with Wire(Server("other", f"{here.root}/v1", "m", "x"), 1) as wire:
-            await wire.exchange({"messages": []}, 30, 30)
+        async with HttpClient(Server("other", f"{here.root}/v1", "m", "x"), 1) as client:
+            await client.send({"messages": []}, 30, 30)
 
     with pytest.raises(Malformed, match="BASE_URL"):
         asyncio.run(sent())

@@ -14,12 +14,9 @@ from harness.session.bar import Bar
 
 
 class Server:
-    """A generator, its asker and its wire."""
+    """A generator."""
 
     in_flight, streamed, trouble, reason = 3, 120, "", ""
-
-    def __init__(self) -> None:
-        self.asker = self.wire = self
 
 
 async def beats(seconds: float, server: Server) -> None:

@@ -1,22 +1,15 @@
-"""All forms of streams and errors, and the wire over sockets."""
+"""All forms of streams, replies and errors."""
 
-import asyncio
 import json
-import time
-from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from core.base.errors import Elsewhere
-from core.client import reply, wire
-from core.client.reply import Oversized, Refused, Reply, is_cut
-from core.client.wire import Wire
-from core.engines.protocol import Server
+from core.client.failures import Malformed, Refused
+from core.client.reply import Reply, is_cut
 from core.types import CUT, FILTERED, Completion
-from tests.fakes.http import Answer, Request, answer
-from tests.fakes.moody import USAGE, Moody, chat, events
+from tests.fakes.moody import USAGE, chat, events
 from tests.helpers.asking import read_bytes
 
 CHAT = chat("forty-two")
@@ -27,42 +20,7 @@ CHUNKS: list[dict[str, Any]] = [
 ]
 
 
-def exchanged(server: Server, n: int) -> list[Reply | BaseException]:
-    """Return the replies to `n` simultaneous requests, then to one more."""
-
-    async def all_of_them() -> list[Reply | BaseException]:
-        async with Wire(server, n) as got:
-            body = {"model": "m", "messages": [{"role": "user", "content": "?"}]}
-            at_once = [got.exchange(body, 30, 60) for _ in range(n)]
-            found = await asyncio.gather(*at_once, return_exceptions=True)
-            return [
-                *found,
-                *await asyncio.gather(got.exchange(body, 30, 60), return_exceptions=True),
-            ]
-
-    return asyncio.run(all_of_them())
-
-
 # Streams
-
-
-def test_replicas_share_what_is_on_its_way_and_send_nobody_on(moody: Moody) -> None:
-    with closing(Moody()) as other:
-
-        def wait(n: int, prompt: str) -> Answer:
-            while len(moody.bodies) + len(other.bodies) < 8:  # until all are on their way
-                time.sleep(0.01)
-            return answer(200, CHAT)
-
-        moody.choose = other.choose = wait
-        server = Server("other", moody.url, "m", "x", replicas=(other.url,))
-        assert all(isinstance(each, Reply) for each in exchanged(server, 8)[:8])
-        assert len(moody.bodies) in (4, 5) and len(other.bodies) in (4, 5)
-        for place in ("http://127.0.0.1:9/v1", other.url.replace("http:", "https:")):
-            sends_on = answer(307, b"", Location=f"{place}/chat/completions")
-            other.choose = lambda n, prompt, sends_on=sends_on: sends_on  # type: ignore[misc]
-            elsewhere = [each for each in exchanged(server, 2) if not isinstance(each, Reply)]
-            assert elsewhere and all(isinstance(each, Elsewhere) for each in elsewhere), place
 
 
 STREAMS = {
@@ -105,7 +63,7 @@ def test_a_stream_is_read_wherever_its_lines_and_chunks_end(kind: str) -> None:
 def test_a_stream_that_is_cut_off_passes_for_no_reply(kind: str) -> None:
     body = STREAMS[kind]
     for end in range(body.index(b"usage")):
-        with pytest.raises(reply.Malformed):
+        with pytest.raises(Malformed):
             read_bytes(body[:end])
 
 
@@ -126,7 +84,7 @@ NONSENSE: dict[str, list[Any]] = {
 @pytest.mark.parametrize("kind", NONSENSE)
 def test_a_chat_that_makes_no_sense_passes_for_no_reply(kind: str) -> None:
     for body in (events(NONSENSE[kind]), json.dumps(NONSENSE[kind][-1]).encode()):
-        with pytest.raises((reply.Malformed, Refused)):
+        with pytest.raises((Malformed, Refused)):
             read_bytes(body)
 
 
@@ -234,40 +192,6 @@ def test_a_cut_prompt_is_noticed_in_every_script(language: str) -> None:
     assert is_cut(replace(whole, prompt_tokens=tokens * 100), prompt)
 
 
-@pytest.mark.parametrize("is_stream", [True, False])
-@pytest.mark.parametrize("is_blank", [True, False])
-def test_a_reply_far_beyond_its_cap_is_ended(
-    moody: Moody, monkeypatch: Any, is_stream: bool, is_blank: bool
-) -> None:
-    monkeypatch.setattr(wire, "ROOM", 2000)
-    monkeypatch.setattr(wire, "BYTES", 100)
-    piece = (b" " if is_blank else b"x") * 100
-    if is_stream and not is_blank:
-        piece = events([{"choices": [{"delta": {"content": "x" * 100}}]}], done=False)
-    sent = 0
-
-    def send(request: Request) -> None:
-        nonlocal sent
-        request.send_response(200)
-        request.end_headers()
-        request.wfile.write(b"" if is_stream else b'{"choices": ')
-        request.close_connection = True
-        while sent < 10**8:
-            request.wfile.write(piece)
-            sent += len(piece)
-
-    moody.choose = lambda n, prompt: send
-    body = {"model": "m", "messages": [{"role": "user", "content": "?"}], "max_tokens": 50}
-
-    async def ask() -> None:
-        async with Wire(Server("other", moody.url, "m", "x"), 1) as got:
-            with pytest.raises(Oversized):
-                await got.exchange(body, 30, 60)
-
-    asyncio.run(ask())
-    assert sent < 5 * 10**7
-
-
 def test_a_request_larger_than_a_minutes_limit_does_not_pass() -> None:
     assert not Refused(
         429, {"error": {"message": "Request too large for m on tokens per min (TPM)"}}, {}
@@ -304,22 +228,6 @@ def test_an_error_is_told_in_its_servers_own_words(kind: str) -> None:
     error, words = WORDS[kind]
     refusal = Refused(400, error if isinstance(error, str) else json.dumps(error), {})
     assert str(refusal) == words or (kind == "deep" and words in str(refusal))
-
-
-def test_a_request_right_after_a_stream_of_llama_cpp_is_not_lost(engine: Server) -> None:
-    """llama.cpp closes a connection after a stream. Without a header against reuse, every second
-    request is lost."""
-
-    async def one_by_one() -> list[Reply]:
-        async with Wire(engine, 1) as got:
-            body = {
-                "model": engine.model,
-                "messages": [{"role": "user", "content": "1 + 1 ="}],
-                "max_tokens": 1,
-            }
-            return [await got.exchange(body | {"stream": True}, 60, 600) for _ in range(20)]
-
-    assert len(asyncio.run(one_by_one())) == 20
 
 
 @pytest.mark.parametrize(
