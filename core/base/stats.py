@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
@@ -319,12 +318,3 @@ def _t_quantile(df: int) -> float:
     Beta(1/2, df/2)."""
     share = _beta_quantile(1 - LEVEL, 0.5, df / 2)
     return math.sqrt(df * share / (1 - share))
-
-
-def pass_at_k(n: int, c: int, k: int) -> float:
-    """Return the unbiased estimate of pass@k (arXiv 2107.03374) if `c` of `n` samples are correct.
-    Raises ValueError unless 0 <= c <= n and 1 <= k <= n."""
-    if not (0 <= c <= n and 1 <= k <= n):
-        raise ValueError(f"pass@k needs 0 <= c <= n and 1 <= k <= n, not n={n} c={c} k={k}")
-    everything = comb(n, k)
-    return (everything - comb(n - c, k)) / everything

@@ -17,6 +17,7 @@ import numpy as np
 
 from core.base import stats
 from core.base.prices import Prices
+from core.eval import pass_at_k
 from core.grading.doubts import NO_REFERENCE
 from core.types import Member
 from harness.results import points
@@ -28,7 +29,7 @@ PASS_AT = range(1, 9)
 TOKENS = ("prompt", "cached", "completion")
 SILENT = ("empty", "filtered", "only_thinks", "only_calls")  # kinds of replies without an answer
 
-_pass_at_k = cache(stats.pass_at_k)
+_pass_at_k = cache(pass_at_k)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from core.engines.need import Need
 from core.engines.protocol import Server
 from core.eval import by_answer
 from core.generate import Generator, sampling_unsent
-from core.grading.judge import stopping_judge
+from core.grading.sympy_process import stopping_judge
 from core.grading.ungraded import ungraded
 from core.server import graders_server, serving
 from core.types import ANSWERS, EITHER, PROOFS, Bounded, Completion, Grader, Sampling, Scaffold

@@ -70,7 +70,7 @@ class Roles:
             self.shares[figure][problem.id].append(value)
 
         def correct(completion: Completion) -> bool:
-            return is_correct(extract(completion.text).answer, problem.answer or "")
+            return is_correct(extract(completion.text).answer, problem.answer or "", "integer")
 
         messages = prompts.solve(problem)
         samples = await asyncio.gather(*(ask(messages, 0, i) for i in range(SAMPLES)))

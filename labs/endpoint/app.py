@@ -30,7 +30,7 @@ from core.constants import OF_RUNS, rules
 from core.engines import environment
 from core.engines.protocol import Server, is_local
 from core.generate import Generator
-from core.grading.judge import stopping_judge
+from core.grading.sympy_process import stopping_judge
 from core.server import serving
 from harness.experiment_file import of_scaffolds, scaffold_named
 from harness.session import session

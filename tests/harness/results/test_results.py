@@ -15,7 +15,7 @@ from msgspec import convert
 from core import eval as answers
 from core.base.errors import UserError
 from core.base.files import open_log, results_dir, write_atomically
-from core.grading import judge as math_verify
+from core.grading import sympy_process
 from core.types import Completion, Member, Problem, Stage
 from harness.report import tables
 from harness.results import model, read, warnings
@@ -49,7 +49,7 @@ def test_what_was_undecided_is_counted_and_shown_apart(
 ) -> None:
     """As if an answer made sympy hang."""
     hanging = "9^{9^{9^{9^9}}}"
-    compare = math_verify.math_equal
+    compare = sympy_process.math_equal
     monkeypatch.setattr(
         answers, "math_equal", lambda *pair: None if hanging in pair else compare(*pair)
     )
