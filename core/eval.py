@@ -110,7 +110,9 @@ def is_equal(answer: str | None, truth: str, answer_type: str = "integer") -> bo
     their_formula = comparable(truth)
     verdict = math_equal(my_formula, their_formula)
     if verdict is False:
-        pair = in_point_form(my_formula, their_formula) or in_point_form(their_formula, my_formula)
+        pair = in_point_form(my_formula, their_formula)
+        if pair is None:
+            pair = in_point_form(their_formula, my_formula)
         if pair is not None:
             return is_equal(*pair, "math")
     return verdict
@@ -174,8 +176,10 @@ class Groups:
         """Score the majority vote: 1 if it is right, else 0. A tie scores the share of its answers
         that are right. Without votes, the score is 0."""
         tied = self.tied
+        if not tied:
+            return 0.0
         right = [name for name in tied if is_equal(self.spelled[name], truth, answer_type)]
-        return len(right) / len(tied) if tied else 0.0
+        return len(right) / len(tied)
 
 
 def groups(answers: Sequence[str | None], answer_type: str = "integer") -> Groups:

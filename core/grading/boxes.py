@@ -55,12 +55,16 @@ def box_spans(text: str) -> tuple[list[tuple[int, int]], bool]:
             depth_after = max(0, depth - len(token[0]))
             while opened and opened[-1][1] >= depth_after:
                 start, outside = opened.pop()
+                end = token.start() + depth - outside - 1
                 while complete and complete[-1][0] > start:  # boxes in this box
                     complete.pop()
-                complete.append((start, token.start() + depth - outside - 1))
+                complete.append((start, end))
             depth = depth_after
-    is_unclosed = bool(opened) and (not complete or opened[-1][0] > complete[-1][1])
-    return complete, is_unclosed
+    if not opened or not complete:
+        return complete, bool(opened)
+    last_start, _ = opened[-1]
+    _, last_end = complete[-1]
+    return complete, last_start > last_end
 
 
 def box_contents(text: str) -> tuple[list[str], bool]:
@@ -92,8 +96,12 @@ def joined_boxes(text: str, boxes: Sequence[Box]) -> Sequence[Box]:
     """Return the boxes at the end of `boxes` that commas, "and" or "or" join."""
     first = len(boxes) - 1
     while first > 0 and len(boxes) - first < MAX_MEMBERS:
-        gap = text[boxes[first - 1].end : boxes[first].command]
-        if len(gap) > MAX_GAP or not _JOINS.fullmatch(_DELIMITERS.sub(" ", gap).strip()):
+        box_before = boxes[first - 1]
+        gap = text[box_before.end : boxes[first].command]
+        if len(gap) > MAX_GAP:
+            break
+        between = _DELIMITERS.sub(" ", gap).strip()
+        if not _JOINS.fullmatch(between):
             break
         first -= 1
     return boxes[max(0, first) :]
@@ -102,6 +110,9 @@ def joined_boxes(text: str, boxes: Sequence[Box]) -> Sequence[Box]:
 def is_point(text: str, first: Box, last: Box) -> bool:
     """Return whether parentheses enclose the boxes from `first` to `last`, and no formula's
     delimiters."""
-    before = text[max(0, first.command - 3) : first.command].rstrip(" $")
+    start = max(0, first.command - 3)
+    before = text[start : first.command].rstrip(" $")
     behind = text[last.end : last.end + 4].lstrip("} $")
-    return before.endswith("(") and not before.endswith(r"\(") and behind.startswith(")")
+    if before.endswith(r"\("):
+        return False
+    return before.endswith("(") and behind.startswith(")")

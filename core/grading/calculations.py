@@ -38,22 +38,28 @@ def worked_out(text: str) -> str | None:
     first, *rest = (part.strip() for part in before.split("="))
     if first and not (_is_name(first) or _may_equal(first, number)):
         return None
-    return number if all(_may_equal(part, number) for part in rest) else None
+    for part in rest:
+        if not _may_equal(part, number):
+            return None
+    return number
 
 
 def _is_name(text: str) -> bool:
+    if _ASKED.fullmatch(text):
+        return True
     names = set(re.findall("[A-Za-z]+", text))
-    is_weighted = _WEIGHTED.fullmatch(text) is not None and len(names) > 1
-    return is_weighted or _ASKED.fullmatch(text) is not None
+    return len(names) > 1 and _WEIGHTED.fullmatch(text) is not None
 
 
 def _integer(text: str) -> str | None:
     text = text.strip()
-    while text[:1] + text[-1:] == "()":
+    while text.startswith("(") and text.endswith(")"):
         text = text[1:-1].strip()
-    top, _, bottom = with_slash(text).replace(" ", "").partition("/")
+    quotient = with_slash(text).replace(" ", "")
+    top, _, bottom = quotient.partition("/")
     if re.fullmatch("-?[0-9]+", top) and re.fullmatch("0*[1-9][0-9]*", bottom):
-        text = str(Fraction(int(top), int(bottom)))
+        value = Fraction(int(top), int(bottom))
+        text = str(value)
     return stated_number(text, "integer")
 
 

@@ -67,22 +67,28 @@ def _compare_lists(a: Answer, b: Answer) -> bool | None:
         return False
     if kinds == {"list"} and in_order_of_names(a) != in_order_of_names(b):
         return _are_all_same(a.members, b.members)
-    return each_among(a.members, b.members, is_same) and each_among(b.members, a.members, is_same)
+    if not each_among(a.members, b.members, is_same):
+        return False
+    return each_among(b.members, a.members, is_same)
 
 
 def _compare_rows(a: Answer, b: Answer) -> bool | None:
     if {a.kind, b.kind} != {"row"}:
         return None
-    return a.brackets == b.brackets and _are_all_same(a.members, b.members)
+    if a.brackets != b.brackets:
+        return False
+    return _are_all_same(a.members, b.members)
 
 
 def _compare_list_with_row(a: Answer, b: Answer) -> bool | None:
     """Compare a list with a point: x = 1, y = 2 is a point, but 1, 2 and x = 2, 3 are not."""
     if {a.kind, b.kind} != {"list", "row"}:
         return None
-    listed, row = (a, b) if a.kind == "list" else (b, a)
-    is_point = _is_named_point(listed) and row.brackets == "()"
-    return is_point and _are_all_same(a.members, b.members)
+    if a.kind == "row":
+        a, b = b, a
+    if not _is_named_point(a) or b.brackets != "()":
+        return False
+    return _are_all_same(a.members, b.members)
 
 
 def _compare_ratios(a: Answer, b: Answer) -> bool | None:
@@ -106,10 +112,14 @@ def _compare_value_with_set(a: Answer, b: Answer) -> bool | None:
     """Compare a value with a set of one member: {5} is 5, but {x} may be a fractional part."""
     if {a.kind, b.kind} != {"value", "set"}:
         return None
-    single, members = (a, b) if a.kind == "value" else (b, a)
-    if len(members.members) != 1 or not isinstance(single.value, sympy.Expr):
+    if a.kind == "set":
+        a, b = b, a
+    if len(b.members) != 1 or not isinstance(a.value, sympy.Expr):
         return None
-    return not single.value.free_symbols and is_same(single, members.members[0])
+    if a.value.free_symbols:
+        return False
+    (member,) = b.members
+    return is_same(a, member)
 
 
 _COMPARISONS: tuple[Callable[[Answer, Answer], bool | None], ...] = (
@@ -162,26 +172,34 @@ def _has_doubles(letters: Sequence[str]) -> bool:
 
 def _letters_of(name: re.Match[str]) -> list[str]:
     """List the symbols of a function's arguments, or of an index."""
-    arguments = name[0][len(name["head"]) :]
-    return [_symbol_name(letter) for letter in re.findall(LETTER, arguments)]
+    head = name["head"]
+    arguments = name[0].removeprefix(head)
+    letters: list[str] = re.findall(LETTER, arguments)
+    return [_symbol_name(letter) for letter in letters]
 
 
 def _symbol_name(letter: str) -> str:
-    return next(iter(symbol.name for symbol in expression(letter).free_symbols), letter)
+    for symbol in expression(letter).free_symbols:
+        return str(symbol.name)
+    return letter
 
 
 def in_order_of_names(answer: Answer) -> bool:
     """Return whether the members have different names, so that their order counts: x = 1, y = 2 is
     (1, 2), not 2, 1."""
-    return len({member.name for member in answer.members} - {""}) > 1
+    names = {member.name for member in answer.members}
+    names.discard("")
+    return len(names) > 1
 
 
 def _is_named_point(answer: Answer) -> bool:
     """Return whether a list is a point such as x = 1, y = 2. Letters must be in alphabetical
     order."""
+    if not in_order_of_names(answer):
+        return False
     names = [member.name for member in answer.members]
     are_letters = all(re.fullmatch("[A-Za-z]", name) for name in names)
-    return in_order_of_names(answer) and (names == sorted(names) or not are_letters)
+    return names == sorted(names) or not are_letters
 
 
 # --- members ---
@@ -190,14 +208,18 @@ def _is_named_point(answer: Answer) -> bool:
 def is_vector(a: Answer, b: Answer) -> bool:
     """Return whether a point such as (1, 2) equals the other answer, a matrix of one row or
     column."""
-    matrix, point = (a, b) if a.kind == "value" else (b, a)
-    if not isinstance(matrix.value, sympy.MatrixBase) or point.brackets != "()":
+    if b.kind == "value":
+        a, b = b, a
+    matrix = a.value
+    if not isinstance(matrix, sympy.MatrixBase) or b.brackets != "()":
         return False
-    if 1 not in matrix.value.shape:
+    if 1 not in matrix.shape:
         return False
-    entries = [Answer("value", entry) for entry in matrix.value.flat()]
-    return _are_all_same(entries, point.members)
+    entries = [Answer("value", entry) for entry in matrix.flat()]
+    return _are_all_same(entries, b.members)
 
 
 def _are_all_same(mine: Sequence[Answer], theirs: Sequence[Answer]) -> bool:
-    return len(mine) == len(theirs) and all(map(is_same, mine, theirs))
+    if len(mine) != len(theirs):
+        return False
+    return all(map(is_same, mine, theirs))

@@ -46,8 +46,9 @@ def is_expression(value: Any) -> bool:
 def is_same_value(mine: Any, theirs: Any) -> bool:
     """Return whether two sympy objects are equal."""
     if isinstance(mine, sympy.MatrixBase) and isinstance(theirs, sympy.MatrixBase):
-        is_same_shape = mine.shape == theirs.shape
-        return is_same_shape and all(map(is_same_value, mine.flat(), theirs.flat()))
+        if mine.shape != theirs.shape:
+            return False
+        return all(map(is_same_value, mine.flat(), theirs.flat()))
     if isinstance(mine, sympy.Set) and isinstance(theirs, sympy.Set):
         return is_same_set(mine, theirs)
     if not is_expression(mine) or not is_expression(theirs):
@@ -84,9 +85,11 @@ def points_for(symbols: Sequence[Any]) -> list[dict[Any, Any]]:
         bottom, largest = _GRIDS[index % len(_GRIDS)]
         tops = [top for top in range(2, largest + len(symbols)) if top % bottom or bottom == 1]
         signs = (1,) if index < POINTS // 2 else (1, -1)
+        chosen = chance.sample(tops, len(symbols))
         point = {}
-        for symbol, top in zip(symbols, chance.sample(tops, len(symbols)), strict=True):
-            point[symbol] = sympy.Rational(top * chance.choice(signs), bottom)
+        for symbol, top in zip(symbols, chosen, strict=True):
+            signed = top * chance.choice(signs)
+            point[symbol] = sympy.Rational(signed, bottom)
         points.append(point)
     return points
 
@@ -118,7 +121,8 @@ def _square(parts: tuple[Any, Any]) -> Any:
 def complex_parts(value: Any, digits: int) -> tuple[Any, Any]:
     """Return the real and imaginary part of a constant. A part becomes 0 if even 20 times `digits`
     are only noise."""
-    real, imaginary = value.evalf(digits, maxn=20 * digits).as_real_imag()
+    number = value.evalf(digits, maxn=20 * digits)
+    real, imaginary = number.as_real_imag()
     return _part(real, digits), _part(imaginary, digits)
 
 
@@ -139,18 +143,30 @@ def is_same_set(mine: Any, theirs: Any) -> bool:
         return True
     if isinstance(mine, sympy.Interval) and isinstance(theirs, sympy.Interval):
         return _is_same_interval(mine, theirs)
-    if type(mine) is type(theirs) and len(mine.args) == len(theirs.args):
-        if isinstance(mine, sympy.Union) and each_among(mine.args, theirs.args, is_same_set):
-            return True
-        if isinstance(mine, sympy.FiniteSet) and each_among(mine.args, theirs.args, is_same_value):
-            return True
-    return guarded(mine.is_subset, theirs) is True and guarded(theirs.is_subset, mine) is True
+    if _have_same_members(mine, theirs):
+        return True
+    is_subset = guarded(mine.is_subset, theirs) is True
+    return is_subset and guarded(theirs.is_subset, mine) is True
+
+
+def _have_same_members(mine: Any, theirs: Any) -> bool:
+    """Return whether two unions or two finite sets have the same members."""
+    if type(mine) is not type(theirs) or len(mine.args) != len(theirs.args):
+        return False
+    if isinstance(mine, sympy.Union):
+        return each_among(mine.args, theirs.args, is_same_set)
+    if isinstance(mine, sympy.FiniteSet):
+        return each_among(mine.args, theirs.args, is_same_value)
+    return False
 
 
 def _is_same_interval(mine: Any, theirs: Any) -> bool:
-    if mine.left_open != theirs.left_open or mine.right_open != theirs.right_open:
+    if mine.left_open != theirs.left_open:
         return False
-    return is_same_value(mine.start, theirs.start) and is_same_value(mine.end, theirs.end)
+    if mine.right_open != theirs.right_open:
+        return False
+    is_same_start = is_same_value(mine.start, theirs.start)
+    return is_same_start and is_same_value(mine.end, theirs.end)
 
 
 def each_among(

@@ -1,5 +1,6 @@
 """Reading, comparing, voting and pass@k, and the default grader."""
 
+import doctest
 import itertools
 import json
 import math
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import core.eval
 from core.constants import BOXED, WHOLE
 from core.eval import (
     MAX_COMPARISONS,
@@ -30,6 +32,12 @@ from core.types import Completion, Member, Problem
 SPELLINGS = json.loads(
     (Path(__file__).parents[1] / "cases" / "spellings.json").read_text(encoding="utf-8")
 )
+
+
+def test_examples_of_docstrings() -> None:
+    examples = doctest.testmod(core.eval)
+    assert examples.attempted >= 10
+    assert examples.failed == 0
 
 
 # --- read and compare ---
