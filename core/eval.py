@@ -37,9 +37,9 @@ NEUTRAL = r"\sqrt{2}"  # comparing it with an answer is quick unless the answer 
 def extract_answer(text: str, answer_type: str = "math") -> str | None:
     r"""Read the answer that a model's output states.
 
-    The last complete \boxed{} counts, or else the last line such as `Final: 42`, or else the last
-    sentence such as "The answer is 42." Thinking before the answer is ignored. Digits are never
-    guessed out of an expression.
+    The last complete \boxed{} counts. Without a box, the last line such as `Final: 42` counts, or
+    else the last sentence such as "The answer is 42." Thinking is ignored. Digits are never guessed
+    out of an expression.
 
     Args:
         text: the output, with or without thinking.

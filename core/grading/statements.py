@@ -79,15 +79,15 @@ _VARIABLE = re.compile(r"(?<![A-Za-z\\])(?!x ?[\d$])[A-Za-z](?![A-Za-z])")
 _UNIT = re.compile(
     r" ?(?:(?:square|cubic) )?[A-Za-z]+(?:/[A-Za-z]+| per [a-z]+)?(?:\^\{?[23]\}?|[²³])?"
 )
-# words after a result that change it, but not those of "42 in total" and "42, which is even"
+# Words after a result that change it. In "42 in total" and "42, which is even" they do not.
 _CHANGING = CHANGING - {"in", "for", "which", "that", "this", "so"}
 _UNIT_AND_POWER = re.compile(r" ?([A-Za-z ./-]*?)(\^\{?[23]\}?|[²³])? ?")
 
 
 @dataclass(frozen=True)
 class _Statement:
-    """A statement of an answer: its announcement, the sentence `before` it, its `value`, the
-    punctuation or line end at its `end` ("" at the end of the text), and the text `after` it."""
+    """A statement of an answer, with the sentence `before` it and the text `after` it. `end` is the
+    punctuation or line end after its `value`, or "" at the end of the text."""
 
     announcement: re.Match[str]
     before: str
