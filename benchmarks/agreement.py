@@ -24,187 +24,50 @@ verdicts that our readers give now."""
 
 import argparse
 import json
-import math
 import os
-import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 import urllib.error
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from benchmarks.embedded import ROOT
+from benchmarks.agreement_programs import (
+    EXPERIMENT,
+    PEERS,
+    SECONDS,
+    Messages,
+    call,
+    inspect_results,
+    lm_eval_results,
+    our_readings,
+    our_replies,
+    run_inspect,
+    run_lm_eval,
+    run_ours,
+)
+from benchmarks.agreement_readings import (
+    INSPECT,
+    LM_EVAL,
+    Case,
+    explained,
+    format_share,
+    table,
+)
 from core import server as start
 from core.base.errors import UserError, command
-from core.engines import environment
 from core.engines import queries as client
 from core.engines.dialects.llamacpp import LlamaCpp
 from core.engines.need import Need
 from core.engines.protocol import Server
-from harness.results.find import archive
-
-PEERS = ROOT / ".venv-peers/bin"
-EXPERIMENT = "01_baseline"
-LM_EVAL, INSPECT = "lm_eval", "inspect_ai"
-OURS = "ANSWER=text", "ANSWER=number"
-MATCH = f"{INSPECT} match"
-THEIRS = f"{LM_EVAL} strict-match", f"{LM_EVAL} flexible-extract", MATCH
-IN_FLIGHT = 1  # requests
-SECONDS = 3600.0  # for one reply
-END = 160  # most characters of a reply's end that a difference shows
-NOTHING = "[invalid]"  # lm_eval's answer if a filter finds none
-_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
-
-
-# The comparison
-
-
-@dataclass(frozen=True)
-class Reading:
-    """The answer that a reader found in a reply (None: no answer), and its verdict."""
-
-    answer: str | None
-    right: bool
-
-
-@dataclass(frozen=True)
-class Case:
-    """A problem with our reply, the reference answer, and the readings by the names of their
-    readers. `others` contains the replies of the other programs by their names."""
-
-    id: str
-    reference: str
-    reply: str
-    readings: Mapping[str, Reading]
-    others: Mapping[str, str] = field(default_factory=dict)
-
-
-def number(answer: str) -> float | None:
-    """Return the value of the only number in `answer`, or None."""
-    numbers = _NUMBER.findall(answer)
-    return float(numbers[0].replace(",", "")) if len(numbers) == 1 else None
-
-
-def place(reply: str, answer: str) -> int:
-    """Return the position of the last number in `reply` that equals `answer`, or -1."""
-    wanted = number(answer)
-    found = [
-        each.start()
-        for each in _NUMBER.finditer(reply)
-        if wanted is not None and number(each[0]) == wanted
-    ]
-    return found[-1] if found else -1
-
-
-def why(reply: str, ours: Reading, theirs: Reading) -> str:
-    """Return the category of a difference between two readings of `reply`, or "" if both read the
-    same answer."""
-    if ours.answer is None or theirs.answer is None:
-        only = "we" if theirs.answer is None else "they"
-        return "" if ours.answer == theirs.answer else f"only {only} read an answer"
-    if ours.answer == theirs.answer or number(ours.answer) == number(theirs.answer) is not None:
-        return "" if ours.right == theirs.right else "the same answer, compared differently"
-    our_place, their_place = place(reply, ours.answer), place(reply, theirs.answer)
-    if min(our_place, their_place) < 0:
-        return (
-            "they read a number in another form"
-            if their_place < 0
-            else "we read an answer in another form"
-        )
-    return f"they read {'an earlier' if their_place < our_place else 'a later'} number"
-
-
-def wilson(count: int, n: int) -> tuple[float, float]:
-    """Return Wilson's 95% score interval for the share `count` of `n`."""
-    z, share = 1.96, count / n
-    middle = (share + z * z / 2 / n) / (1 + z * z / n)
-    half = z * math.sqrt(share * (1 - share) / n + z * z / 4 / n / n) / (1 + z * z / n)
-    return max(0.0, middle - half), min(1.0, middle + half)
-
-
-def shown(count: int, n: int) -> str:
-    low, high = wilson(count, n)
-    return f"{count} of {n} ({100 * count / n:.1f}% [{100 * low:.1f}, {100 * high:.1f}])"
-
-
-def differences(cases: Sequence[Case], ours: str, theirs: str) -> list[tuple[Case, str]]:
-    """Return the cases in which the readers `ours` and `theirs` differ, each with its category."""
-    found = []
-    for case in cases:
-        if reason := why(case.reply, case.readings[ours], case.readings[theirs]):
-            is_same = case.others.get(theirs.split()[0], case.reply) == case.reply
-            found.append((case, reason if is_same else "their reply is another text"))
-    return found
-
-
-def table(cases: Sequence[Case]) -> str:
-    """Return a Markdown table with a row for each pair of another program's reader and our
-    reader."""
-    heads = [
-        "their reader",
-        "our reader",
-        "right: theirs, ours",
-        "equal verdicts",
-        "equal answers",
-        "unequal verdicts",
-    ]
-    rows = [heads, ["---", "---", "--:", "---", "--:", "---"]]
-    for theirs in THEIRS:
-        for ours in OURS:
-            unequal = differences(cases, ours, theirs)
-            judged = [
-                reason
-                for case, reason in unequal
-                if case.readings[ours].right != case.readings[theirs].right
-            ]
-            right = ", ".join(
-                str(sum(case.readings[each].right for case in cases)) for each in (theirs, ours)
-            )
-            reasons = "; ".join(
-                f"{count}: {reason}" for reason, count in Counter(judged).most_common()
-            )
-            equal = shown(len(cases) - len(judged), len(cases))
-            rows.append(
-                [theirs, ours, right, equal, str(len(cases) - len(unequal)), reasons or "none"]
-            )
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
-def explained(cases: Sequence[Case]) -> str:
-    """Return a text about each case with a difference: all readings, the categories and the end of
-    the reply."""
-    reasons: dict[str, list[str]] = {}
-    for theirs in THEIRS:
-        for ours in OURS:
-            for case, reason in differences(cases, ours, theirs):
-                same = case.readings[ours].right == case.readings[theirs].right
-                line = f"  {theirs}, {ours}: {reason}{' (equal verdicts)' if same else ''}"
-                reasons.setdefault(case.id, []).append(line)
-    lines = []
-    for case in cases:
-        if case.id in reasons:
-            end, found = case.reply[-END:], case.readings.items()
-            read = ", ".join(
-                f"{name} {each.answer!r} ({'right' if each.right else 'wrong'})"
-                for name, each in found
-            )
-            lines += [f"{case.id}, reference {case.reference}", f"  {read}", *reasons[case.id]]
-            lines.append(f"  reply: {'…' if end != case.reply else ''}{end!r}")
-    return "\n".join(lines)
-
 
 # The recorded requests
-
-Messages = Sequence[Mapping[str, str]]
 
 
 @dataclass
@@ -217,15 +80,13 @@ class Recorder:
     def check(self, name: str, wanted: Sequence[Messages], resumes: bool = False) -> None:
         """Raise UserError unless the program `name` has sent exactly the `wanted` messages, or some
         of them if it `resumes` an earlier run."""
-        sent, ours = (
-            {json.dumps(body["messages"]) for body in self.bodies},
-            set(map(json.dumps, wanted)),
-        )
-        if more := sent - ours if resumes else sent ^ ours:
-            one = min(more)
-            raise UserError(
-                f"{name} has {'' if one in sent else 'not '}sent {one:.1500}, unlike our journal"
-            )
+        sent = {json.dumps(body["messages"]) for body in self.bodies}
+        ours = set(map(json.dumps, wanted))
+        different = sent - ours if resumes else sent ^ ours
+        if different:
+            first = min(different)
+            has_sent = "has sent" if first in sent else "has not sent"
+            raise UserError(f"{name} {has_sent} {first:.1500}, unlike our journal")
         for body in self.bodies[:1]:
             rest = json.dumps({key: value for key, value in body.items() if key != "messages"})
             print(
@@ -240,7 +101,7 @@ class Recorder:
 def recording(server: Server) -> Iterator[Recorder]:
     """Serve a proxy that passes requests on to `server` and records the bodies of chat requests. If
     the server is llama.cpp, each request computes its whole prompt."""
-    own = {"cache_prompt": False} if server.kind == LlamaCpp.kind else {}
+    extra = {"cache_prompt": False} if server.kind == LlamaCpp.kind else {}
     bodies: list[dict[str, Any]] = []
 
     class Proxy(BaseHTTPRequestHandler):
@@ -256,7 +117,7 @@ def recording(server: Server) -> Iterator[Recorder]:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             if self.path.endswith("/chat/completions"):
                 bodies.append(body)
-                body = body | own
+                body = body | extra
             self.pass_on(body)
 
         def pass_on(self, body: Any) -> None:
@@ -287,213 +148,13 @@ def recording(server: Server) -> Iterator[Recorder]:
             listener.shutdown()
 
 
-# The programs. Each leaves its results in a folder.
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A problem as 01_baseline asked it: the messages, the reference answer and the reply."""
-
-    id: str
-    messages: Messages
-    reference: str
-    reply: str
-
-
-def call(arguments: Sequence[object], log: Path, **changes: str) -> str:
-    """Run a program, and write its output to `log`. Returns the output. Raises UserError if the
-    program fails."""
-    with log.open("w+", encoding="utf-8") as output:
-        env = environment.with_changes(changes)
-        ended = subprocess.run(
-            list(map(str, arguments)), env=env, cwd=ROOT, stdout=output, stderr=output, check=False
-        )
-        output.seek(0)
-        text = output.read()
-    if ended.returncode:
-        raise UserError(f"{log.stem} ended with status {ended.returncode}: …{text[-1500:]}")
-    return text
-
-
-def run_ours(url: str, folder: Path, args: argparse.Namespace) -> None:
-    constants = {
-        **{
-            "N": 1,
-            "TEMPERATURE": 0,
-            "MAX_TOKENS": args.max_tokens,
-            "ANSWER_TOKENS": 0,
-            "ANSWER": "text",
-        },
-        **{
-            "SHOTS": args.shots,
-            "SYSTEM": "",
-            "PROMPT": "",
-            "PROBLEMS": args.problems,
-            "LIMIT": args.limit,
-        },
-        **{"CONCURRENCY": IN_FLIGHT, "TIMEOUT": SECONDS, "STALL_SECONDS": SECONDS},
-    }
-    script = [
-        sys.executable,
-        ROOT / f"experiments/{EXPERIMENT}.py",
-        *(f"{k}={v}" for k, v in constants.items()),
-    ]
-    call(script, folder / "ours.log", BASE_URL=url, RESULTS_DIR=str(folder))
-
-
-def our_replies(folder: Path) -> list[Asked]:
-    path, asked = folder / f"{EXPERIMENT}.json", []
-    with archive(path, EXPERIMENT) as journals:
-        for problem in json.loads(path.read_text(encoding="utf-8"))["problems"]:
-            member = problem["steps"][0]["members"][0]
-            record = journals.record(member["key"])
-            if record is None or "error" in member:
-                raise UserError(
-                    f"{problem['id']} has no reply: "
-                    f"{member.get('error', 'it is not in the journal')}"
-                )
-            asked.append(
-                Asked(problem["id"], record.messages, problem["answer"], record.completion.answer)
-            )
-    return asked
-
-
-def our_readings(folder: Path) -> list[dict[str, Reading]]:
-    """Grade our results with each reader. Returns the readings of each problem."""
-    path, readings = folder / f"{EXPERIMENT}.json", dict[str, list[Reading]]()
-    for way in OURS:
-        call(
-            [sys.executable, "-m", "harness.session.regrade", path, way],
-            folder / "regrade.log",
-            RESULTS_DIR=str(folder),
-        )
-        problems = json.loads(path.read_text(encoding="utf-8"))["problems"]
-        members = [problem["steps"][0]["members"][0] for problem in problems]
-        readings[way] = [Reading(member["answer"], member["correct"]) for member in members]
-    return [dict(zip(OURS, each, strict=True)) for each in zip(*readings.values(), strict=True)]
-
-
-def run_lm_eval(
-    model: str, url: str, folder: Path, asked: Sequence[Asked], max_tokens: int
-) -> None:
-    """Run lm_eval with a task of ours that asks the same messages."""
-    code = "import importlib.util; print(importlib.util.find_spec('lm_eval').origin)"
-    package = Path(
-        call([PEERS / "python", "-c", code], folder / "lm_eval_package.log").strip()
-    ).parent
-    turns = [each["content"] for each in asked[0].messages[:-1]]
-    pairs = zip(turns[::2], turns[1::2], strict=True)
-    examples = [{"question": question, "target": reply} for question, reply in pairs]
-    rows = [
-        {"id": each.id, "question": each.messages[-1]["content"], "target": each.reference}
-        for each in asked
-    ]
-    (folder / "docs.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
-    )
-    task: dict[str, Any] = {
-        "include": str(package / "tasks/gsm8k/gsm8k-cot.yaml"),  # its filters and its metric
-        "task": "agreement",
-        "tag": [],
-        "dataset_path": "json",
-        "dataset_name": None,
-        "dataset_kwargs": {"data_files": {"test": str(folder / "docs.jsonl")}},
-        "doc_to_text": "{{question}}",
-        "doc_to_target": "{{target}}",
-        "num_fewshot": len(examples),
-        "generation_kwargs": {
-            "until": [],
-            "do_sample": False,
-            "temperature": 0,
-            "max_gen_toks": max_tokens,
-        },
-    }
-    if examples:
-        task["fewshot_config"] = {"sampler": "first_n", "samples": examples}
-    (folder / "task").mkdir(exist_ok=True)
-    (folder / "task/agreement.yaml").write_text(json.dumps(task), encoding="utf-8")  # JSON is YAML
-    options = (
-        f"base_url={url}/chat/completions,num_concurrent={IN_FLIGHT},tokenizer_backend=none,"
-        f"timeout={SECONDS:.0f}"
-    )
-    arguments = [
-        "run",
-        "--model",
-        "local-chat-completions",
-        "--model_args",
-        f"model={model},{options}",
-    ]
-    arguments += [
-        "--tasks",
-        "agreement",
-        "--include_path",
-        str(folder / "task"),
-        "--apply_chat_template",
-    ]
-    arguments += ["--log_samples", "--output_path", str(folder / LM_EVAL)]
-    changes = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "hub"), "OPENAI_API_KEY": "none"}
-    call([PEERS / "lm_eval", *arguments], folder / "lm_eval.log", **changes)
-
-
-def lm_eval_results(folder: Path) -> tuple[dict[str, str], dict[str, dict[str, Reading]]]:
-    """Return lm_eval's replies and readings by problem."""
-    samples = next((folder / LM_EVAL).rglob("samples_agreement_*.jsonl")).read_text(
-        encoding="utf-8"
-    )
-    replies, readings = dict[str, str](), dict[str, dict[str, Reading]]()
-    for sample in map(json.loads, samples.splitlines()):
-        name, answer = sample["doc"]["id"], sample["filtered_resps"][0]
-        reading = Reading(None if answer == NOTHING else answer, sample["exact_match"] == 1)
-        readings.setdefault(name, {})[f"{LM_EVAL} {sample['filter']}"] = reading
-        replies[name] = sample["resps"][0][0]
-    return replies, readings
-
-
-def run_inspect(
-    model: str, url: str, folder: Path, asked: Sequence[Asked], max_tokens: int
-) -> None:
-    """Run inspect_ai on the same messages."""
-    rows = [
-        {"id": each.id, "input": list(each.messages), "target": each.reference} for each in asked
-    ]
-    (folder / "samples.json").write_text(json.dumps(rows), encoding="utf-8")
-    arguments = ["eval", "benchmarks/agreement_task.py", "--model", f"openai-api/agreement/{model}"]
-    arguments += [
-        "-T",
-        f"file={folder / 'samples.json'}",
-        "--temperature",
-        "0",
-        "--max-tokens",
-        str(max_tokens),
-    ]
-    arguments += ["--max-connections", str(IN_FLIGHT), "--log-dir", str(folder / INSPECT)]
-    arguments += ["--log-format", "json", "--display", "plain"]
-    changes = {
-        "AGREEMENT_BASE_URL": url,
-        "AGREEMENT_API_KEY": "none",
-        "XDG_DATA_HOME": str(folder / "data"),
-    }
-    call([PEERS / "inspect", *arguments], folder / "inspect.log", **changes)
-
-
-def inspect_results(folder: Path) -> tuple[dict[str, str], dict[str, dict[str, Reading]]]:
-    """Return inspect_ai's replies and readings by problem."""
-    log = json.loads(next((folder / INSPECT).glob("*.json")).read_text(encoding="utf-8"))
-    replies, readings = dict[str, str](), dict[str, dict[str, Reading]]()
-    for sample in log["samples"]:
-        score = sample["scores"]["match"]
-        replies[sample["id"]] = sample["output"]["choices"][0]["message"]["content"]
-        readings[sample["id"]] = {MATCH: Reading(score["answer"] or None, score["value"] == "C")}
-    return replies, readings
-
-
 def ask(folder: Path, args: argparse.Namespace) -> None:
     """Run the programs one after another on one server, and compare their messages."""
     need = Need(k=0, max_tokens=args.max_tokens, answer_tokens=0)
     with start.serving(need) as server, recording(server) as recorder:
         run_ours(recorder.url, folder, args)
         asked = our_replies(folder)
-        messages = [each.messages for each in asked]
+        messages = [problem.messages for problem in asked]
         recorder.check(EXPERIMENT, messages, resumes=True)
         for name, run in {LM_EVAL: run_lm_eval, INSPECT: run_inspect}.items():
             shutil.rmtree(folder / name, ignore_errors=True)  # of a stopped benchmark
@@ -512,22 +173,20 @@ def ask(folder: Path, args: argparse.Namespace) -> None:
 
 def report(folder: Path) -> str:
     """Return the comparison of the results in `folder`."""
-    asked, peers = (
-        our_replies(folder),
-        {LM_EVAL: lm_eval_results(folder), INSPECT: inspect_results(folder)},
-    )
+    asked = our_replies(folder)
+    peers = {LM_EVAL: lm_eval_results(folder), INSPECT: inspect_results(folder)}
     lines = [f"{len(asked)} problems, {(folder / 'about.txt').read_text(encoding='utf-8')}", ""]
     cases = []
-    for each, own in zip(asked, our_readings(folder), strict=True):
-        others = [readings[each.id] for _, readings in peers.values()]
-        # as our journal stores replies
-        replies = {name: texts[each.id].strip() for name, (texts, _) in peers.items()}
-        cases.append(
-            Case(each.id, each.reference, each.reply, own | others[0] | others[1], replies)
-        )
+    for problem, ours in zip(asked, our_readings(folder), strict=True):
+        replies = {}
+        readings = dict(ours)
+        for name, (their_replies, their_readings) in peers.items():
+            replies[name] = their_replies[problem.id].strip()  # as our journal stores replies
+            readings |= their_readings[problem.id]
+        cases.append(Case(problem.id, problem.reference, problem.reply, readings, replies))
     for name in peers:
         equal = sum(case.others[name] == case.reply for case in cases)
-        lines.append(f"replies of {name} with our text: {shown(equal, len(cases))}")
+        lines.append(f"replies of {name} with our text: {format_share(equal, len(cases))}")
     return "\n".join([*lines, "", table(cases), "", explained(cases)])
 
 

@@ -1,39 +1,156 @@
-"""Compare answers with the reference answer, group equal answers, and vote. `by_answer` is the
-default grader."""
+r"""Read an answer, compare it with the reference answer, vote, and estimate pass@k.
+
+    >>> answer = extract_answer(r"6 * 7 = 42, so the answer is \boxed{42}.")
+    >>> is_correct(answer, "42.0")
+    True
+    >>> majority_vote(["42", r"\frac{84}{2}", "41"])
+    '42'
+    >>> pass_at_k(n=8, c=4, k=1)
+    0.5
+
+Runs grade populations by `by_answer`, the default grader. It also records doubts and ties. The
+details are in core/grading: boxes, sentences, units, and mathematics with sympy."""
 
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import comb
 
 from core.base.errors import UserError
-from core.grading.boxed import NOTHING, NUMBER, WORDS, Extraction, canonical, clean, is_aime
-from core.grading.doubts import (
-    NO_MATHEMATICS,
-    NO_REFERENCE,
-    NOTATION,
-    VERDICTS,
-    doubt_of_kinds,
-    doubt_of_options,
-    doubt_of_words,
-)
-from core.grading.judge import math_difference, math_equal, math_readable
-from core.grading.numerals import in_digits, with_point
-from core.grading.sentence import is_prose, is_sentence
-from core.grading.text import read_reply
-from core.grading.units import compound
+from core.grading.canonical import NOTHING, NUMBER, WORDS, canonical, is_aime
+from core.grading.extraction import Extraction
+from core.grading.sympy_process import math_equal
+from core.grading.text import read, read_reply
+from core.grading.verdicts import comparable, doubt_of, in_point_form
 from core.types import Ask, Completion, Grade, Graded, Population, Problem
 
-# comparisons by the judge in one vote, enough for 35 different answers, if none is undecided
+# comparisons by sympy in one vote, enough for 35 different answers, if none is undecided
 MAX_COMPARISONS = 600
+UNDECIDED_COST = 3  # comparisons that an undecided pair may need: itself and two with NEUTRAL
 NEUTRAL = r"\sqrt{2}"  # comparing it with an answer is quick unless the answer makes sympy hang
+
+
+# --- read ---
+
+
+def extract_answer(text: str, answer_type: str = "math") -> str | None:
+    r"""Read the answer that a model's output states.
+
+    The last complete \boxed{} counts. Without a box, the last line such as `Final: 42` counts, or
+    else the last sentence such as "The answer is 42." Thinking is ignored. Digits are never guessed
+    out of an expression.
+
+    Args:
+        text: the output, with or without thinking.
+        answer_type: "math", or "integer" for whole numbers from 0 to 999 (AIME), which lose units.
+
+    Returns:
+        The cleaned answer in LaTeX, or None if the text states none.
+
+    Example:
+        >>> extract_answer(r"So the area is \boxed{\dfrac{1}{2}}.")
+        '\\frac{1}{2}'
+        >>> extract_answer("6 * 7 is 42") is None
+        True
+    """
+    return read(text, answer_type=answer_type).answer
+
+
+# --- compare ---
+
+
+def is_correct(answer: str | None, reference: str, answer_type: str = "math") -> bool:
+    r"""Compare an answer, or the answer of a model's output, with the reference answer.
+
+    Args:
+        answer: an answer such as "1/2", or an output that states one. None is wrong.
+        reference: the reference answer.
+        answer_type: "math" compares values with sympy. "integer" compares whole numbers from 0 to
+            999.
+
+    Returns:
+        Whether they are equal. If sympy cannot decide, the answer counts as wrong.
+
+    Raises:
+        UserError: if sympy's process does not start.
+
+    Example:
+        >>> is_correct("0.5", r"\frac{1}{2}")
+        True
+        >>> is_correct(r"The answer is \boxed{\sqrt{8}}.", r"2\sqrt{2}")
+        True
+        >>> is_correct("12 cm", "12 m")
+        False
+    """
+    if not answer:
+        return False
+    extracted = extract_answer(answer, answer_type)
+    return is_equal(answer if extracted is None else extracted, reference, answer_type) is True
+
+
+def is_equal(answer: str | None, truth: str, answer_type: str = "integer") -> bool | None:
+    """Return whether `answer` equals `truth`, or None without a verdict (see math_equal in
+    core/grading/sympy_process.py). A missing answer is wrong. For "math", it may block for seconds:
+    in asyncio, use a thread. Raises UserError if sympy's process does not start."""
+    if answer is None:
+        return False
+    mine = canonical(answer, answer_type)
+    theirs = canonical(truth, answer_type)
+    if answer_type == "integer":
+        return is_aime(mine) and mine == theirs
+    if mine == theirs:
+        return True
+    if NUMBER.fullmatch(mine) and NUMBER.fullmatch(theirs):
+        return False
+    # words are not products of letters: star is not rats
+    if WORDS.fullmatch(mine) or WORDS.fullmatch(theirs):
+        return mine in NOTHING and theirs in NOTHING
+    my_formula = comparable(answer)
+    their_formula = comparable(truth)
+    verdict = math_equal(my_formula, their_formula)
+    if verdict is False:
+        pair = in_point_form(my_formula, their_formula)
+        if pair is None:
+            pair = in_point_form(their_formula, my_formula)
+        if pair is not None:
+            return is_equal(*pair, "math")
+    return verdict
+
+
+# --- vote ---
+
+
+def majority_vote(answers: Sequence[str | None], answer_type: str = "math") -> str | None:
+    r"""Choose the answer that occurs most often (self-consistency, arXiv 2203.11171).
+
+    Equal values vote together, whatever their spelling. If answers tie, the shortest one wins, and
+    of equally short ones the first in alphabetical order. Metrics do not depend on this choice: a
+    tie scores the share of right answers among the tied ones (Groups.score).
+
+    Args:
+        answers: the answers of the samples, None for a missing one, which does not vote.
+        answer_type: "math" or "integer", as in is_correct.
+
+    Returns:
+        The winning answer in its shortest spelling, or None without votes.
+
+    Raises:
+        UserError: if sympy's process does not start.
+
+    Example:
+        >>> majority_vote(["0.5", r"\frac{1}{2}", "3", None])
+        '0.5'
+    """
+    vote = groups(answers, answer_type)
+    return vote.spelled[vote.tied[0]] if vote.tied else None
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of equal answers. A group's name is a canonical form (boxed.canonical). `names` has
-    each answer's group or None for a missing answer. `spelled` has one answer of each group.
-    `undecided` counts undecided comparisons."""
+    """Groups of equal answers. A group's name is a canonical form (core/grading/canonical.py).
+    `names` has each answer's group or None for a missing answer. `spelled` has one answer of each
+    group. `undecided` counts undecided comparisons."""
 
     names: tuple[str | None, ...] = field(compare=False)
     spelled: dict[str, str]
@@ -44,139 +161,54 @@ class Groups:
         """The votes of each group, most votes first. Of groups with equal votes, shorter names come
         first."""
         counts = Counter(name for name in self.names if name is not None)
-        return {
-            name: counts[name]
-            for name in sorted(counts, key=lambda name: (-counts[name], len(name), name))
-        }
+        ranked = sorted(counts, key=lambda name: (-counts[name], len(name), name))
+        return {name: counts[name] for name in ranked}
 
     @property
     def tied(self) -> tuple[str, ...]:
         """The groups that share the most votes, in the order of `counts`. The first group is the
         vote's answer."""
         counts = self.counts
-        return tuple(name for name in counts if counts[name] == max(counts.values()))
+        largest = max(counts.values(), default=0)
+        return tuple(name for name in counts if counts[name] == largest)
 
     def score(self, truth: str, answer_type: str = "integer") -> float:
-        """Score the majority vote (self-consistency, Wang et al. 2022, arXiv 2203.11171): 1 if it
-        is right, else 0. A tie scores the share of its answers that are right. Without votes, the
-        score is 0."""
-        right = [is_correct(self.spelled[name], truth, answer_type) for name in self.tied]
-        return sum(right) / len(right) if right else 0.0
-
-
-def judge(answer: str | None, truth: str, answer_type: str = "integer") -> bool | None:
-    """Return whether `answer` equals `truth`, or None without a verdict (see judge.math_equal). A
-    missing answer is wrong. For "math", it may block for seconds: in asyncio, use a thread. Raises
-    UserError if the judge won't start."""
-    if answer is None:
-        return False
-    mine, theirs = canonical(answer, answer_type), canonical(truth, answer_type)
-    if answer_type == "integer":
-        return is_aime(mine) and mine == theirs
-    if mine == theirs:
-        return True
-    if NUMBER.fullmatch(mine) and NUMBER.fullmatch(theirs):
-        return False
-    # words are not products of letters: star is not rats
-    if WORDS.fullmatch(mine) or WORDS.fullmatch(theirs):
-        return mine in NOTHING and theirs in NOTHING
-    one, other = _readable(answer), _readable(truth)
-    verdict = math_equal(one, other)
-    point = _in_point_form(one, other) or _in_point_form(other, one)
-    return judge(*point, "math") if verdict is False and point else verdict
-
-
-def _readable(answer: str) -> str:
-    """Return the text of a math answer that the judge compares."""
-    return in_digits(clean(answer, "math") or "")
-
-
-def _in_point_form(answer: str, other: str) -> tuple[str, str] | None:
-    """Return both texts with the decimal comma of `answer` as a point, or None if the `other` has
-    commas."""
-    number = with_point(answer)
-    return None if number is None or "," in other else (number, other)
-
-
-def doubt_of(answer: str, truth: str, verdict: bool) -> str | None:
-    """Return why the `verdict` on two math answers may be mistaken (DOUBTS_OF_WRONG), or None.
-
-    A right verdict has a doubt only if the reference answer may be a list: 12,5 for 12.5. Like
-    judge(), this function may block for seconds."""
-    mine, theirs = canonical(answer, "math"), canonical(truth, "math")
-    one, other = _readable(answer), _readable(truth)
-    if verdict:
-        needs_point = mine != theirs and _in_point_form(other, one) and not math_equal(one, other)
-        return NOTATION if needs_point else None
-    if (doubt := doubt_of_options(one, other)) is not None:
-        return doubt or None
-    are_words = [_is_words(each) and each not in NOTHING for each in (mine, theirs)]
-    if all(are_words):
-        return doubt_of_words(mine, theirs)
-    unread = [not is_reference(text, "math") for text in (answer, truth)]
-    if unread[1] and not are_words[1]:
-        return NO_REFERENCE
-    if unread[0] and not are_words[0]:
-        return NO_MATHEMATICS
-    if any(are_words) or NOTHING & {mine, theirs}:
-        doubt = doubt_of_kinds(mine, theirs)
-        return NO_MATHEMATICS if doubt and unread[0] else doubt
-    return math_difference(one, other)
-
-
-def _is_words(text: str) -> bool:
-    """Return whether a canonical text is a word or some words, such as "odd" or "true", and no
-    sentence."""
-    is_phrase = WORDS.fullmatch(text) is not None and not is_sentence(text)
-    return is_phrase or text.lower() in VERDICTS
-
-
-def is_reference(answer: str, answer_type: str = "integer") -> bool:
-    """Return whether an "integer" answer is from 0 to 999, or a "math" answer can be compared by
-    meaning, not only by spelling. Words cannot, except phrases such as "no solution". It may block
-    or raise UserError, like judge()."""
-    text = canonical(answer, answer_type)
-    if answer_type == "integer":
-        return is_aime(text)
-    if NUMBER.fullmatch(text) or text in NOTHING:
-        return True
-    read = _readable(answer)
-    # The letters of words are no variables, but a quantity such as "2 hours and 15 minutes" is
-    # read.
-    is_words = WORDS.fullmatch(text) or (is_prose(read) and compound(read) is None)
-    return bool(read) and not is_words and math_readable(read) is True
-
-
-def is_correct(answer: str | None, truth: str, answer_type: str = "integer") -> bool:
-    """Return whether `answer` is right. A missing answer and an answer without a verdict (see
-    judge) are wrong."""
-    return judge(answer, truth, answer_type) is True
+        """Score the majority vote: 1 if it is right, else 0. A tie scores the share of its answers
+        that are right. Without votes, the score is 0."""
+        tied = self.tied
+        if not tied:
+            return 0.0
+        right = [name for name in tied if is_equal(self.spelled[name], truth, answer_type)]
+        return len(right) / len(tied)
 
 
 def groups(answers: Sequence[str | None], answer_type: str = "integer") -> Groups:
     """Group equal answers. Answers with the same canonical form are equal.
 
-    For "math", the judge also compares forms. It starts with the most frequent form. Of equally
+    For "math", sympy also compares forms. It starts with the most frequent form. Of equally
     frequent forms, shorter forms come first. Each form joins the first group whose name it equals,
     or starts a new group under its own name. Equality is not transitive (5 km = 5 and 5 = 5 cm),
     but the order of `answers` has no effect.
 
-    The judge compares at most MAX_COMPARISONS pairs, and never two numbers. Pairs without a verdict
+    Sympy compares at most MAX_COMPARISONS pairs, and never two numbers. Pairs without a verdict
     count as different. After an undecided pair, both answers are compared with NEUTRAL. If that is
     undecided too, the answer is not compared again. So an answer that hangs costs two deadlines.
-    Like judge(), this function blocks: use a thread."""
+    Like is_equal, this function blocks: use a thread."""
     spellings: defaultdict[str, list[str]] = defaultdict(list)
-    forms = [None if answer is None else canonical(answer, answer_type) for answer in answers]
-    for answer, form in zip(answers, forms, strict=True):
+    forms: list[str | None] = []
+    for answer in answers:
+        form = None if answer is None else canonical(answer, answer_type)
+        forms.append(form)
         if answer is not None and form is not None:
             spellings[form].append(answer)
     ranked = sorted(spellings, key=lambda form: (-len(spellings[form]), len(form), form))
     spelled = {
         form: min(spellings[form], key=lambda answer: (len(answer), answer)) for form in ranked
     }
-    names, undecided = (
-        _joined(spelled) if answer_type == "math" else ({form: form for form in ranked}, 0)
-    )
+    names = {form: form for form in ranked}
+    undecided = 0
+    if answer_type == "math":
+        names, undecided = _joined(spelled)
     return Groups(
         tuple(None if form is None else names[form] for form in forms),
         {form: spelled[form] for form in ranked if names[form] == form},
@@ -188,35 +220,67 @@ def _joined(spelled: Mapping[str, str]) -> tuple[dict[str, str], int]:
     """Return the group's name for each canonical form, and the number of undecided pairs.
     `spelled` maps each form to one answer."""
     names: dict[str, str] = {}
-    hard: set[str] = set()
-    undecided, left = 0, MAX_COMPARISONS
+    hanging: set[str] = set()
+    undecided = 0
+    budget = MAX_COMPARISONS
     for form in spelled:
         for name in [name for name in names if names[name] == name]:
-            if form in hard or left < 3:
+            if form in hanging or budget < UNDECIDED_COST:
                 break
-            if name in hard or (NUMBER.fullmatch(form) and NUMBER.fullmatch(name)):
+            if name in hanging or (NUMBER.fullmatch(form) and NUMBER.fullmatch(name)):
                 continue
             # sorted, because verdicts are cached by order
-            one, other = sorted((spelled[form], spelled[name]))
-            verdict = judge(one, other, "math")
-            left -= 1
+            first, second = sorted((spelled[form], spelled[name]))
+            verdict = is_equal(first, second, "math")
+            budget -= 1
             if verdict:
                 names[form] = name
                 break
             if verdict is None:
                 undecided += 1
-                left -= 2
-                hard |= {
-                    each for each in (form, name) if judge(spelled[each], NEUTRAL, "math") is None
-                }
+                budget -= 2
+                for suspect in (form, name):
+                    if is_equal(spelled[suspect], NEUTRAL, "math") is None:
+                        hanging.add(suspect)
         names.setdefault(form, form)
     return names, undecided
+
+
+# --- pass@k ---
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """Estimate the chance that at least one of `k` samples is correct, without bias (Chen et al.
+    2021, arXiv 2107.03374).
+
+    Args:
+        n: number of samples.
+        c: number of correct samples.
+        k: number of samples that are drawn.
+
+    Returns:
+        pass@k, the share of draws of `k` out of `n` samples that contain a correct one.
+
+    Raises:
+        ValueError: unless 0 <= c <= n and 1 <= k <= n.
+
+    Example:
+        >>> pass_at_k(4, 2, 2)
+        0.8333333333333334
+    """
+    if not (0 <= c <= n and 1 <= k <= n):
+        raise ValueError(f"pass@k needs 0 <= c <= n and 1 <= k <= n, not n={n} c={c} k={k}")
+    draws = comb(n, k)
+    return (draws - comb(n - c, k)) / draws
+
+
+# --- grade a population ---
 
 
 async def by_answer(problem: Problem, population: Population, ask: Ask) -> Graded:
     """Compare each member's answer with the reference answer, and vote, without a model. This runs
     in a thread, because a hard answer takes seconds and requests must not wait. Raises UserError if
-    the answer or the judge is missing."""
+    the answer or sympy's process is missing."""
     return await asyncio.to_thread(grade_answers, problem, population)
 
 
@@ -227,48 +291,59 @@ def grade_answers(problem: Problem, population: Population) -> Graded:
             f"problem {problem.id} has no reference answer. Add one to its row, or use another "
             "grader"
         )
-    grades = []
-    for member in population:
-        reply = member.completion
-        unforced = _grade(problem, reply, reply.answer) if reply.forced is not None else None
-        # thinking ended before each wait, so it was not truncated
-        ended = replace(reply, finish_reason="stop")
-        before = tuple(_grade(problem, ended, answer) for answer in reply.before_waits)
-        grades.append(replace(_grade(problem, reply, reply.text, unforced), before_waits=before))
-    voted = groups([grade.answer for grade in grades], problem.answer_type)
-    ranks = {name: rank for rank, name in enumerate(voted.counts)}
-    ranked = tuple(None if name is None else ranks[name] for name in voted.names)
-    score = voted.score(problem.answer, problem.answer_type)
-    return Graded(grades, score, next(iter(voted.tied), None), voted.tied, ranked, voted.undecided)
+    grades = [_grade_reply(problem, member.completion) for member in population]
+    vote = groups([grade.answer for grade in grades], problem.answer_type)
+    ranks = {name: rank for rank, name in enumerate(vote.counts)}
+    return Graded(
+        grades,
+        vote.score(problem.answer, problem.answer_type),
+        vote.tied[0] if vote.tied else None,
+        vote.tied,
+        tuple(None if name is None else ranks[name] for name in vote.names),
+        vote.undecided,
+    )
 
 
-def _grade(problem: Problem, reply: Completion, text: str, unforced: Grade | None = None) -> Grade:
-    """Grade `text`: the reply's text, or its text before a forced answer or wait. An undecided
-    answer counts as wrong, with a doubt. A wrong "math" answer has a doubt unless it certainly
-    differs from the reference answer."""
-    found = _with_one_answer(read_reply(problem, reply, text), problem)
+def _grade_reply(problem: Problem, reply: Completion) -> Grade:
+    """Grade a reply, and its texts before a forced answer and before each wait."""
+    grade = _grade(problem, reply, reply.text)
+    if reply.forced is not None:
+        grade = replace(grade, unforced=_grade(problem, reply, reply.answer))
+    # thinking ended before each wait, so it was not truncated
+    ended = replace(reply, finish_reason="stop")
+    before_waits = tuple(_grade(problem, ended, answer) for answer in reply.before_waits)
+    return replace(grade, before_waits=before_waits)
+
+
+def _grade(problem: Problem, reply: Completion, text: str) -> Grade:
+    """Grade a `text` of the reply. An undecided answer counts as wrong, with a doubt. A wrong
+    "math" answer has a doubt unless it certainly differs from the reference answer."""
+    extraction = _with_one_answer(read_reply(problem, reply, text), problem)
     truth = problem.answer or ""
-    answer = found.answer
-    if answer and found.name and "=" in truth:
-        answer = f"{found.name} = {answer}"
-    verdict = judge(answer, truth, problem.answer_type)
-    doubt = found.doubt
+    answer = extraction.answer
+    if answer and extraction.name and "=" in truth:
+        answer = f"{extraction.name} = {answer}"
+    verdict = is_equal(answer, truth, problem.answer_type)
+    doubt = extraction.doubt
     if verdict is None:
-        return Grade(0.0, found.answer, doubt or "undecided", is_undecided=True, unforced=unforced)
+        return Grade(0.0, extraction.answer, doubt or "undecided", is_undecided=True)
     if answer and not doubt and problem.answer_type == "math":
         doubt = doubt_of(answer, truth, verdict)
-    return Grade(float(verdict), found.answer, doubt, unforced=unforced)
+    return Grade(float(verdict), extraction.answer, doubt)
 
 
-def _with_one_answer(found: Extraction, problem: Problem) -> Extraction:
+def _with_one_answer(extraction: Extraction, problem: Problem) -> Extraction:
     """Return the extraction without its doubt if its answers are several spellings of one answer.
     If the sentence in the box equals the reference answer, the sentence is the answer, and not its
     number."""
-    if found.sentence and judge(found.sentence, problem.answer or "", problem.answer_type):
-        return replace(found, answer=found.sentence)
-    if found.doubt == "list" and len(groups(found.others, problem.answer_type).counts) == 1:
-        return replace(found, answer=found.others[-1], doubt=None)
-    is_one = (
-        found.others and len(groups([found.answer, *found.others], problem.answer_type).counts) == 1
-    )
-    return replace(found, doubt=None) if is_one else found
+    sentence = extraction.sentence
+    if sentence and is_equal(sentence, problem.answer or "", problem.answer_type):
+        return replace(extraction, answer=sentence)
+    others = extraction.others
+    if not others:
+        return extraction
+    if extraction.doubt == "list":
+        is_one = len(groups(others, problem.answer_type).counts) == 1
+        return replace(extraction, answer=others[-1], doubt=None) if is_one else extraction
+    is_one = len(groups([extraction.answer, *others], problem.answer_type).counts) == 1
+    return replace(extraction, doubt=None) if is_one else extraction

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
@@ -357,14 +356,3 @@ def _subsets(values: Array) -> tuple[Array, Array]:
         sums = np.concatenate([sums, sums + value])
         sizes = np.concatenate([sizes, sizes + 1])
     return sums, sizes
-
-
-def pass_at_k(n: int, c: int, k: int) -> float:
-    """Return the unbiased estimate of pass@k (arXiv 2107.03374) if `c` of `n` samples are correct.
-    Raises ValueError unless 0 <= c <= n and 1 <= k <= n."""
-    is_possible = 0 <= c <= n and 1 <= k <= n
-    if not is_possible:
-        raise ValueError(f"pass@k needs 0 <= c <= n and 1 <= k <= n, not n={n} c={c} k={k}")
-    subsets = comb(n, k)
-    wrong_subsets = comb(n - c, k)
-    return (subsets - wrong_subsets) / subsets

@@ -1,5 +1,5 @@
-"""Grade candidates. The default grader, answers.by_answer, compares the answer in a box, a `Final:`
-line or a sentence with the reference answer.
+"""Grade candidates. The default grader, by_answer in core/eval.py, compares the answer in a box, a
+`Final:` line or a sentence with the reference answer.
 
 To use another grader, define one function and pass it to run(RSA, globals(), grader=by_length):
 

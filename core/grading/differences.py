@@ -1,198 +1,73 @@
 r"""Find the reason why two unequal math answers may still mean the same (doubts.py).
 
 Two answers certainly differ if both have one kind and the same variables, and if they differ in a
-value. Doubts are another kind, variable or unit, a rounded value, and notation with two readings.
-Only the judge's child process imports this module, because sympy may hang (equality.py)."""
+value. Doubts are another kind, variable or unit, a rounded value, and notation with two readings
+(notations.py). Only the child process of sympy_process.py imports this module, because sympy may
+hang."""
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import sympy
 
+from core.grading.brackets import Unreadable
+from core.grading.comparison import in_order_of_names, is_same, with_arguments
 from core.grading.doubts import KINDS, MEASURES, NAMES, NOTATION, ROUNDED, VARIABLES
-from core.grading.equality import (
-    Answer,
-    Unreadable,
+from core.grading.equality import is_equal
+from core.grading.formula import Answer
+from core.grading.notations import NOTATIONS, Notation
+from core.grading.parsing import read
+from core.grading.relations import (
+    Relations,
     against_zero,
     as_equation,
     as_set,
-    equal,
-    guarded,
-    in_order_of_names,
     is_inequality,
-    points_for,
-    read,
-    same,
-    same_value,
     solutions,
     variables,
-    with_arguments,
 )
 from core.grading.units import sizes_like
+from core.grading.values import MIN_POINTS, guarded, is_expression, is_same_value, points_for
 
 ROUNDING = sympy.Rational(1, 100)  # largest relative error of a value rounded to a whole number
 CLOSE = sympy.Rational(1, 1000)  # largest relative error of a fraction for an irrational: 22/7
-
-
-@dataclass(frozen=True)
-class Rule:
-    """Another reading of a notation. `example` has two texts that are equal in it. `pattern` is
-    replaced by `instead`, which is in our notation. The other text must match `against`."""
-
-    name: str
-    example: tuple[str, str]
-    pattern: str
-    instead: str
-    against: str = ""
-
-    def readings(self, text: str, other: str) -> list[str]:
-        """Return the text in the other reading. The list is empty if the rule does not apply."""
-        if not re.search(self.against, other):
-            return []
-        again = re.sub(self.pattern, self.instead, text)
-        return [again] if again != text else []
-
-
-_TRIG = r"\\(?:sin|cos|tan|cot|sec|csc)(?![A-Za-z])(?:\^\{?[0-9]\}?)?"
-_NUMBER = r"\A(-?[0-9]+(?:\.[0-9]+)?)\Z"
-_DIGITS = r"\(?([0-9A-F]+)\)? ?_ ?"
-_NO_BASE = r"\A[^_]*\Z"
-_HAS_ANGLE = r"\\pi|π|arc|rad|-1"
-_INVERSE = r" ?\^ ?\{ ?-1 ?\}"
-_LOG = r"\\?(?<![a-z])log(?![a-z])(?! ?_)"
-RULES = (
-    # numbers
-    Rule(
-        "dot between thousands",
-        ("1.250", "1250"),
-        r"\A(-?[0-9]{1,3})\.([0-9]{3})(?![0-9])",
-        r"\1\2",
-    ),
-    Rule(
-        "decimal comma that cleaning took for thousands",
-        ("1250", "1.25"),
-        r"\A(-?[0-9]{1,3}\.[0-9]{1,3})(?![0-9.])",
-        r"\1e3",
-    ),
-    Rule("decimal comma before zeros", ("2000", "2"), r"\A(-?[0-9]{1,3})000\Z", r"\1"),
-    Rule(
-        "decimal comma in a list",
-        ("(1,5; 2,5)", "(1.5, 2.5)"),
-        r"(?<=[0-9]),(?=[0-9])",
-        r".",
-    ),
-    Rule(
-        "mixed number with a hyphen",
-        ("3-1/2", "3.5"),
-        r"\b([0-9]+)-([0-9]+)/([0-9]+)\b",
-        r"\1\\frac{\2}{\3}",
-    ),
-    Rule(
-        "per cent left out",
-        ("25", "0.25"),
-        _NUMBER,
-        r"\1\\%",
-        against=r"\A0?\.[0-9]|/|\\frac",
-    ),
-    Rule(
-        "base left out",
-        ("1101", "1101_2"),
-        _DIGITS + r"(?:[0-9]|\{[^{}]*\})",
-        r"\1",
-        against=_NO_BASE,
-    ),
-    Rule(
-        "base in words left out",
-        ("1101", r"1101_\text{two}"),
-        _DIGITS + r"\\text ?\{[^{}]*\}",
-        r"\1",
-        against=_NO_BASE,
-    ),
-    Rule(
-        "dot in the middle as a decimal point",
-        ("1·5", "1.5"),
-        r"\A(-?[0-9]+) ?· ?([0-9]+)\Z",
-        r"\1.\2",
-    ),
-    Rule(
-        "value repeated in brackets",
-        (r"\frac38 (0.375)", "0.375"),
-        r"\A([^()=]*[^()=\s]) ?\([^()]*[0-9][^()]*\)\Z",
-        r"\1",
-    ),
-    Rule("binary prefix", ("0b1101", "13"), r"\A0b([01]+)", r"\1_2"),
-    # functions
-    Rule("log as ln", (r"\log x", r"\ln x"), _LOG, r"\\ln "),
-    Rule("lg as log", (r"\lg x", r"\log_{10} x"), r"\\lg(?![A-Za-z])", r"\\log_{10} "),
-    Rule("lg as a binary logarithm", (r"\lg 8", "3"), r"\\lg(?![A-Za-z])", r"\\log_2 "),
-    Rule("degrees left out", ("30", r"\frac{\pi}{6}"), _NUMBER, r"\1^\\circ", against=_HAS_ANGLE),
-    Rule(
-        "sine of degrees",
-        (r"\sin 30", r"\frac12"),
-        rf"({_TRIG} ?[({{]? ?[0-9.]+)(?![0-9.]|\\|\^)",
-        r"\1^\\circ",
-    ),
-    Rule("reciprocal of a sine", (r"\sin^{-1} x", r"\csc x"), r"\\sin" + _INVERSE, r"\\csc "),
-    Rule("reciprocal of a cosine", (r"\cos^{-1} x", r"\sec x"), r"\\cos" + _INVERSE, r"\\sec "),
-    Rule("reciprocal of a tangent", (r"\tan^{-1} x", r"\cot x"), r"\\tan" + _INVERSE, r"\\cot "),
-    # how far a sign reaches
-    Rule(
-        "product in an exponent",
-        ("e^2x", "e^{2x}"),
-        r"\^ ?([0-9]+) ?([A-Za-z])(?![A-Za-z])",
-        r"^{\1\2}",
-    ),
-    Rule(
-        "product under a root",
-        (r"\sqrt2x", r"\sqrt{2x}"),
-        r"\\sqrt ?([0-9]) ?([a-z])(?![a-z])",
-        r"\\sqrt{\1\2}",
-    ),
-    Rule(
-        "fraction before a letter",
-        ("1/2x", r"\frac{x}{2}"),
-        r"\b([0-9]+|[a-z])/([0-9]+) ?(?=[A-Za-z\\])",
-        r"\\frac{\1}{\2}",
-    ),
-    Rule(
-        "brackets below a slash",
-        ("1/2(x+1)", r"\frac{1}{2x+2}"),
-        r"/ ?([0-9]+|[a-z]) ?(\([^()]*\))",
-        r"/(\1\2)",
-    ),
+ROUNDING_POINTS = 4  # points at which expressions are compared as rounded values
+_FAILURES = (  # of sympy
+    ArithmeticError,
+    AttributeError,
+    NotImplementedError,
+    RecursionError,
+    TypeError,
+    ValueError,
 )
-
-
-FAILURES = (  # of sympy
-    ArithmeticError, AttributeError, NotImplementedError, RecursionError, TypeError, ValueError,
-)  # fmt: skip
 
 
 def difference(answer: str, truth: str) -> str | None:
     """Return a doubt about two cleaned answers that are readable and not equal. Return None if they
     certainly differ. If sympy fails, that is a doubt, too."""
     try:
-        if any(_is_equal_by(rule, answer, truth) for rule in RULES):
+        if any(_is_equal_by(notation, answer, truth) for notation in NOTATIONS):
             return NOTATION
         return _doubt(read(answer), read(truth))
-    except (Unreadable, *FAILURES):
+    except (Unreadable, *_FAILURES):
         return NOTATION
 
 
-def _is_equal_by(rule: Rule, answer: str, truth: str) -> bool:
-    mine = rule.readings(answer, truth)
-    theirs = rule.readings(truth, answer)
-    pairs = [(one, truth) for one in mine] + [(answer, one) for one in theirs]
+def _is_equal_by(notation: Notation, answer: str, truth: str) -> bool:
+    mine = notation.readings(answer, truth)
+    theirs = notation.readings(truth, answer)
+    pairs = [(reading, truth) for reading in mine]
+    pairs += [(answer, reading) for reading in theirs]
     pairs += zip(mine, theirs, strict=False)
-    return any(equal(one, other) for one, other in pairs)
+    return any(is_equal(my_text, their_text) for my_text, their_text in pairs)
 
 
 def _doubt(a: Answer, b: Answer) -> str | None:
     """Return a doubt about two answers that are not equal, or None if they certainly differ."""
     b = with_arguments(b, a)
-    if a.name and b.name and a.name != b.name and same(_unnamed(a), _unnamed(b)):
+    if a.name and b.name and a.name != b.name and is_same(_unnamed(a), _unnamed(b)):
         return NAMES
     kinds = {a.kind, b.kind}
     if kinds == {"value"}:
@@ -205,7 +80,9 @@ def _doubt(a: Answer, b: Answer) -> str | None:
         return None if len(a.members) == len(b.members) else KINDS
     if kinds <= {"list", "set"}:
         return _doubt_of_lists(a, b)
-    are_intervals = "set" not in kinds and None not in (as_set(a), as_set(b))
+    if "set" in kinds:
+        return KINDS
+    are_intervals = as_set(a) is not None and as_set(b) is not None
     return None if are_intervals else KINDS
 
 
@@ -218,28 +95,40 @@ def _certainly(doubts: Sequence[str | None]) -> str | None:
     return None if None in doubts else doubts[0]
 
 
+def _doubt_of_parts(mine: Sequence[Answer], theirs: Sequence[Answer]) -> list[str | None]:
+    """Return the doubt about each pair of parts that are not equal."""
+    doubts = []
+    for my_part, their_part in zip(mine, theirs, strict=True):
+        if not is_same(my_part, their_part):
+            doubts.append(_doubt(my_part, their_part))
+    return doubts
+
+
 # --- values ---
 
 
 def _doubt_of_units(a: Answer, b: Answer) -> str | None:
-    mine = a.unit.measured
-    theirs = b.unit.measured
-    if mine and theirs:
-        is_known = mine == theirs or a.unit.ratio(b.unit) is not None
-        return None if is_known else MEASURES
+    my_unit = a.unit.measured
+    their_unit = b.unit.measured
+    if my_unit and their_unit:
+        is_convertible = my_unit == their_unit or a.unit.ratio(b.unit) is not None
+        return None if is_convertible else MEASURES
     if not a.unit.agrees(b.unit):  # other things, or an unknown unit: 3 gallons and 12 quarts
         return MEASURES
-    if not (mine or theirs) or not (_is_expression(a.value) and _is_expression(b.value)):
+    if not (my_unit or their_unit) or not (is_expression(a.value) and is_expression(b.value)):
         return None
-    measured, plain = (a, b) if mine else (b, a)
-    ratios = sizes_like(mine or theirs)
-    converted = [measured.value * sympy.Rational(ratio) for ratio in ratios]
-    is_equal = any(same_value(value, plain.value) for value in converted)
-    return MEASURES if is_equal or not ratios else None
+    return _doubt_of_missing_unit(a, b) if my_unit else _doubt_of_missing_unit(b, a)
 
 
-def _is_expression(value: Any) -> bool:
-    return isinstance(value, sympy.Expr) and not isinstance(value, sympy.MatrixBase)
+def _doubt_of_missing_unit(measured: Answer, plain: Answer) -> str | None:
+    """Return a doubt if another unit makes the values equal: 50 cm and 0.5."""
+    ratios = sizes_like(measured.unit.measured)
+    if not ratios:
+        return MEASURES
+    for ratio in ratios:
+        if is_same_value(measured.value * sympy.Rational(ratio), plain.value):
+            return MEASURES
+    return None
 
 
 def _doubt_of_values(a: Answer, b: Answer) -> str | None:
@@ -251,7 +140,7 @@ def _doubt_of_values(a: Answer, b: Answer) -> str | None:
         return _doubt_of_matrices(mine, theirs)
     if isinstance(mine, sympy.Set) and isinstance(theirs, sympy.Set):
         return None
-    if not _is_expression(mine) or not _is_expression(theirs):
+    if not is_expression(mine) or not is_expression(theirs):
         return KINDS
     if mine.free_symbols != theirs.free_symbols:
         return VARIABLES
@@ -263,19 +152,19 @@ def _doubt_of_values(a: Answer, b: Answer) -> str | None:
 def _doubt_of_matrices(mine: Any, theirs: Any) -> str | None:
     if mine.shape != theirs.shape:
         return KINDS if len(mine) == len(theirs) else None
-    entries = zip(mine.flat(), theirs.flat(), strict=True)
-    pairs = [(Answer("value", one), Answer("value", other)) for one, other in entries]
-    return _certainly([_doubt(one, other) for one, other in pairs if not same(one, other)])
+    my_entries = [Answer("value", entry) for entry in mine.flat()]
+    their_entries = [Answer("value", entry) for entry in theirs.flat()]
+    return _certainly(_doubt_of_parts(my_entries, their_entries))
 
 
-def _agree_in_whole_numbers(a: Any, b: Any) -> bool:
+def _agree_in_whole_numbers(mine: Any, theirs: Any) -> bool:
     """Return whether two expressions are equal at whole numbers above 0: (-1)^n and cos(n pi)."""
-    verdicts = [
-        guarded(same_value, a.xreplace(at), b.xreplace(at))
-        for at in points_for(sorted(a.free_symbols, key=str))
-        if all(number.is_Integer and number > 0 for number in at.values())
-    ]
-    return False not in verdicts and verdicts.count(True) >= 3
+    verdicts = []
+    for point in points_for(sorted(mine.free_symbols, key=str)):
+        if all(number.is_Integer and number > 0 for number in point.values()):
+            verdict = guarded(is_same_value, mine.xreplace(point), theirs.xreplace(point))
+            verdicts.append(verdict)
+    return False not in verdicts and verdicts.count(True) >= MIN_POINTS
 
 
 # --- rounded values ---
@@ -291,20 +180,21 @@ def _doubt_of_rounding(a: Answer, b: Answer) -> str | None:
     whole number may differ by less than a half and ROUNDING."""
     value = a.value * sympy.Rational(a.unit.ratio(b.unit) or 1)
     symbols = sorted(value.free_symbols, key=str)
+    points: list[dict[Any, Any]] = points_for(symbols)[:ROUNDING_POINTS] if symbols else [{}]
     step = max(_relative_step(a.text), _relative_step(b.text))
     is_whole = any(_WHOLE.fullmatch(answer.text) for answer in (a, b))
-    for at in points_for(symbols)[:4] if symbols else [{}]:
-        one = _evaluated(value.xreplace(at))
-        other = _evaluated(b.value.xreplace(at))
-        if one.is_infinite or other.is_infinite:
+    for point in points:
+        mine = _evaluated(value.xreplace(point))
+        theirs = _evaluated(b.value.xreplace(point))
+        if mine.is_infinite or theirs.is_infinite:
             return None
-        smaller = min(abs(one), abs(other))
+        smaller = min(abs(mine), abs(theirs))
         error = step * smaller
-        if one.is_Rational != other.is_Rational:
+        if mine.is_Rational != theirs.is_Rational:
             error = max(error, CLOSE * smaller)
         if is_whole:
             error = max(error, min(sympy.Rational(1, 2), ROUNDING * smaller))
-        if not abs(one - other) < error:
+        if not abs(mine - theirs) < error:
             return None
     return ROUNDED
 
@@ -323,7 +213,7 @@ def _relative_step(text: str) -> Any:
 # --- relations, points and lists ---
 
 
-def _doubt_of_relations(mine: Sequence[Any], theirs: Sequence[Any]) -> str | None:
+def _doubt_of_relations(mine: Relations, theirs: Relations) -> str | None:
     if not mine or not theirs:
         return KINDS
     if variables(mine) != variables(theirs):
@@ -332,28 +222,32 @@ def _doubt_of_relations(mine: Sequence[Any], theirs: Sequence[Any]) -> str | Non
         return _doubt_of_solutions(mine, theirs)
     if len(mine) > 1 or len(theirs) > 1:
         return KINDS
-    (sign, left), (other, right) = against_zero(mine[0]), against_zero(theirs[0])
-    if sign != other:
-        return KINDS if "==" in (sign, other) else None
+    my_sign, my_side = against_zero(mine[0])
+    their_sign, their_side = against_zero(theirs[0])
+    if my_sign != their_sign:
+        return KINDS if "==" in (my_sign, their_sign) else None
     symbols = sorted(variables(mine), key=str)
-    if not left.is_polynomial(*symbols) or not right.is_polynomial(*symbols):
+    if not my_side.is_polynomial(*symbols) or not their_side.is_polynomial(*symbols):
         return NOTATION
     # (x-1)^2 = 0 and x-1 = 0 have the same solutions.
-    roots = [sympy.Poly(side, *symbols).sqf_part().monic() for side in (left, right)]
-    return NOTATION if roots[0] == roots[1] else None
+    my_factors = sympy.Poly(my_side, *symbols).sqf_part().monic()
+    their_factors = sympy.Poly(their_side, *symbols).sqf_part().monic()
+    return NOTATION if my_factors == their_factors else None
 
 
-def _doubt_of_solutions(mine: Sequence[Any], theirs: Sequence[Any]) -> str | None:
+def _doubt_of_solutions(mine: Relations, theirs: Relations) -> str | None:
     """Return a doubt about two inequalities that may have the same solutions.
 
     A letter such as n is often a whole number, so that n > 2 and n >= 3 are the same."""
-    sets = [solutions(mine), solutions(theirs)]
-    if None in sets:
+    my_reals = solutions(mine)
+    their_reals = solutions(theirs)
+    if my_reals is None or their_reals is None:
         return NOTATION
     if not {symbol.name for symbol in variables(mine)} <= set("kmnpq"):
         return None
-    whole = [sympy.Intersection(reals, sympy.S.Integers) for reals in sets]
-    return NOTATION if whole[0] == whole[1] else None
+    my_integers = sympy.Intersection(my_reals, sympy.S.Integers)
+    their_integers = sympy.Intersection(their_reals, sympy.S.Integers)
+    return NOTATION if my_integers == their_integers else None
 
 
 def _doubt_of_rows(a: Answer, b: Answer) -> str | None:
@@ -362,8 +256,7 @@ def _doubt_of_rows(a: Answer, b: Answer) -> str | None:
     (1, 2) and [1, 2] may be one point, but [1, 2) and (1, 2] are two intervals."""
     if len(a.members) != len(b.members):
         return None
-    pairs = zip(a.members, b.members, strict=True)
-    doubts = [_doubt(one, other) for one, other in pairs if not same(one, other)]
+    doubts = _doubt_of_parts(a.members, b.members)
     if doubts:
         return _certainly(doubts)
     brackets = {a.brackets, b.brackets}
@@ -375,20 +268,27 @@ def _doubt_of_lists(a: Answer, b: Answer) -> str | None:
     """Return None if a member of one list certainly differs from the other's, or else a doubt."""
     if _symbols(a) != _symbols(b):
         return VARIABLES
-    if in_order_of_names(a) and in_order_of_names(b):
-        names = sorted(member.name for member in a.members)
-        if names == sorted(member.name for member in b.members) and len(set(names)) == len(names):
-            return _doubt_of_named(a, b)
-    found: list[str] = []
-    for mine, theirs in ((a.members, b.members), (b.members, a.members)):
-        for one in mine:
-            if any(same(one, other) for other in theirs):
+    if _have_same_names(a, b):
+        return _doubt_of_named(a, b)
+    doubts: list[str] = []
+    for members, others in ((a.members, b.members), (b.members, a.members)):
+        for member in members:
+            if any(is_same(member, other) for other in others):
                 continue
-            doubts = [doubt for other in theirs if (doubt := _doubt(one, other)) is not None]
-            if not doubts:
+            of_member = [doubt for other in others if (doubt := _doubt(member, other)) is not None]
+            if not of_member:
                 return None
-            found += doubts
-    return found[0] if found else NOTATION
+            doubts += of_member
+    return doubts[0] if doubts else NOTATION
+
+
+def _have_same_names(a: Answer, b: Answer) -> bool:
+    """Return whether the members of two lists have the same names, each of them once."""
+    if not (in_order_of_names(a) and in_order_of_names(b)):
+        return False
+    my_names = sorted(member.name for member in a.members)
+    their_names = sorted(member.name for member in b.members)
+    return my_names == their_names and len(set(my_names)) == len(my_names)
 
 
 def _symbols(answer: Answer) -> set[Any]:
@@ -403,8 +303,8 @@ def _doubt_of_named(a: Answer, b: Answer) -> str | None:
     if len(letters) == 1:
         mine = replace(a, members=tuple(map(_unnamed, a.members)))
         theirs = replace(b, members=tuple(map(_unnamed, b.members)))
-        if same(mine, theirs):
+        if is_same(mine, theirs):
             return NAMES
     by_name = {member.name: member for member in b.members}
-    pairs = [(member, by_name[member.name]) for member in a.members]
-    return _certainly([_doubt(one, other) for one, other in pairs if not same(one, other)])
+    same_order = [by_name[member.name] for member in a.members]
+    return _certainly(_doubt_of_parts(a.members, same_order))

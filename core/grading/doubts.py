@@ -5,7 +5,7 @@ differ in it. This module decides about words and choices, and differences.py ab
 
 import re
 
-from core.grading.boxed import NUMBER
+from core.grading.canonical import NUMBER
 
 NO_MATHEMATICS = "not mathematics"
 NO_REFERENCE = "reference not read"

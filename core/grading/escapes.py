@@ -5,8 +5,8 @@ feed. A program that escapes a reply twice writes \\frac. Each rule has an examp
 test."""
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+
+from core.grading.rules import Rule, rewritten
 
 # Commands whose first letter makes an escape with the backslash, by this letter.
 _COMMANDS = {
@@ -66,35 +66,30 @@ def _halved(text: str) -> str:
     return text.replace("\\\\", "\\") if _DOUBLED.search(text) else text
 
 
-@dataclass(frozen=True)
-class Rule:
-    """A rule with an example: a text before and after it."""
-
-    name: str
-    apply: Callable[[str], str]
-    before: str
-    after: str
-
-
-_MARKS, _BLANKS = _lost("abfv", _RESTS), _lost("nrt", _CLEAR)
-_SPACES, _BREAKS = _lost("rt", _RESTS), _lost("n", _RESTS, before=r"(?<=[^\s{,;])")
+_MARKS = _lost("abfv", _RESTS)
+_BLANKS = _lost("nrt", _CLEAR)
+_SPACES = _lost("rt", _RESTS)
+_BREAKS = _lost("n", _RESTS, before=r"(?<=[^\s{,;])")
 RULES = (
     Rule(
         "control characters",
-        lambda text: _MARKS.sub(_in_letters, text),
         "\boxed{\frac12}",
         r"\boxed{\frac12}",
+        lambda text: _MARKS.sub(_in_letters, text),
     ),
-    Rule("white space", lambda text: _BLANKS.sub(_in_letters, text), "3\times 4", r"3\times 4"),
-    Rule("doubled backslashes", _halved, r"\\boxed{\\frac12}", r"\boxed{\frac12}"),
+    Rule(
+        "white space",
+        "3\times 4",
+        r"3\times 4",
+        lambda text: _BLANKS.sub(_in_letters, text),
+    ),
+    Rule("doubled backslashes", r"\\boxed{\\frac12}", r"\boxed{\frac12}", _halved),
 )
 
 
 def restored(text: str) -> str:
     """Return `text` with its lost and doubled backslashes restored, in linear time."""
-    for rule in RULES:
-        text = rule.apply(text)
-    return text
+    return rewritten(text, RULES)
 
 
 def restored_within(box: str) -> str:

@@ -85,8 +85,9 @@ def _number(words: list[str]) -> Fraction | None:
     if "and" not in words:  # two thirds
         count = _whole(before)
         return Fraction(count, parts) if count else None
-    place = words.index("and")  # two and a half
-    whole, fraction = _whole(words[:place]), _number(words[place + 1 :])
+    index = words.index("and")  # two and a half
+    whole = _whole(words[:index])
+    fraction = _number(words[index + 1 :])
     if whole is None or fraction is None or not 0 < fraction < 1:
         return None
     return whole + fraction

@@ -170,8 +170,8 @@ def _is_value_of(before: str, behind: str, words: list[re.Match[str]]) -> bool:
 
 def _with_unit(value: str, after: str) -> str:
     """Add the unit that begins the text after a `value`, if there is one."""
-    found = re.match(r" ?((?:[A-Za-z]+ ?){1,3})", after)
-    words = found[1].split() if found else []
+    behind = re.match(r" ?((?:[A-Za-z]+ ?){1,3})", after)
+    words = behind[1].split() if behind else []
     if not words or words[0].lower() in _DESCRIBES or not re.fullmatch(r"[-+]?[\d.,]+", value):
         return value
     for end in range(len(words), 0, -1):

@@ -6,10 +6,8 @@ from core.types import Ask, Grade, Graded, Population, Problem
 async def ungraded(problem: Problem, population: Population, ask: Ask) -> Graded:
     """Return grades without a value, and no score. A proof that was cut off has the doubt
     "truncated"."""
-    return Graded(
-        [
-            Grade(None, doubt="truncated" if each.completion.truncated else None)
-            for each in population
-        ],
-        None,
-    )
+    grades = []
+    for member in population:
+        doubt = "truncated" if member.completion.truncated else None
+        grades.append(Grade(None, doubt=doubt))
+    return Graded(grades, None)

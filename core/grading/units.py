@@ -80,11 +80,14 @@ class Unit:
         """Return how many of the `other` unit this unit is: 60 for an hour in minutes.
 
         Returns None for other quantities, unknown sizes and other counted things."""
-        mine, theirs = size_of(self.measured), size_of(other.measured)
+        mine = size_of(self.measured)
+        theirs = size_of(other.measured)
         agree = self.counted <= other.counted or other.counted <= self.counted
-        if not agree or not mine or not theirs or mine[1] != theirs[1]:
+        if not agree or not mine or not theirs:
             return None
-        return mine[0] / theirs[0]
+        my_size, my_quantity = mine
+        their_size, their_quantity = theirs
+        return my_size / their_size if my_quantity == their_quantity else None
 
 
 NO_UNIT = Unit()
@@ -99,15 +102,17 @@ def size_of(measured: str) -> tuple[Fraction, Powers] | None:
     unknown."""
     total = Fraction(1)
     powers: dict[str, int] = {}
-    for place, factor in enumerate(measured.split("/")):
-        found = _FACTOR.fullmatch(factor)
-        if not found or found[1] not in _SIZES:
+    for index, factor in enumerate(measured.split("/")):
+        unit = _FACTOR.fullmatch(factor)
+        if not unit or unit[1] not in _SIZES:
             return None
-        size, basic = _SIZES[found[1]]
-        name, _, of_basic = basic.partition("^")
-        power = int(found[2] or 1) * (1 if place == 0 else -1)
+        size, basic = _SIZES[unit[1]]
+        name, _, basic_power = basic.partition("^")
+        power = int(unit[2] or 1)
+        if index > 0:  # below the slash
+            power = -power
         total *= size**power
-        powers[name] = powers.get(name, 0) + power * int(of_basic or 1)
+        powers[name] = powers.get(name, 0) + power * int(basic_power or 1)
     return total, tuple(sorted(powers.items()))
 
 
@@ -141,26 +146,32 @@ def compound(text: str) -> tuple[Fraction, Unit] | None:
     text = re.sub(r"\s+", " ", text).strip()
     sign = -1 if text.startswith("-") else 1
     text = text.removeprefix("-").strip()
-    found = list(_AMOUNT.finditer(text))
-    if len(found) < 2 or "".join(amount[0] for amount in found) != text:
+    amounts = list(_AMOUNT.finditer(text))
+    if len(amounts) < 2 or "".join(amount[0] for amount in amounts) != text:
         return None
-    units = [Unit(_SHORT.get(amount["unit"]) or _known(amount["unit"]) or "") for amount in found]
+    units = [_unit_of_amount(amount["unit"]) for amount in amounts]
     total = Fraction()
-    last: Fraction | None = None
-    for amount, unit in zip(found, units, strict=True):
+    last_ratio: Fraction | None = None
+    for amount, unit in zip(amounts, units, strict=True):
         ratio = unit.ratio(units[0])
-        if ratio is None or (last is not None and ratio >= last):
+        if ratio is None or (last_ratio is not None and ratio >= last_ratio):
             return None
-        last = ratio
+        last_ratio = ratio
         number = f"{amount['top']}/{amount['bottom']}" if amount["top"] else amount["number"]
         total += Fraction(number) * ratio
     return sign * total, units[0]
 
 
-def _known(word: str) -> str | None:
+def _unit_of_amount(word: str) -> Unit:
+    return Unit(_SHORT.get(word) or _name_of(word) or "")
+
+
+def _name_of(word: str) -> str | None:
     """Return the name of the unit that a word spells, or None."""
-    names = (word, word.lower(), word.lower().removesuffix("s"))
-    return next((UNITS[name] for name in names if name in UNITS), None)
+    for spelling in (word, word.lower(), word.lower().removesuffix("s")):
+        if spelling in UNITS:
+            return UNITS[spelling]
+    return None
 
 
 def unit_of(words: str, power: str = "", is_one: bool = False) -> Unit | None:
@@ -175,28 +186,52 @@ def unit_of(words: str, power: str = "", is_one: bool = False) -> Unit | None:
         parts.pop()
     if {word.lower() for word in parts} <= _TAIL:
         return NO_UNIT
-    units: list[str] = []
-    before = ""  # a power that precedes its unit
+    return _read_unit(parts, is_one)
+
+
+def _read_unit(parts: list[str], is_one: bool) -> Unit | None:
+    factors: list[str] = []
+    power_before = ""  # a power that precedes its unit: square metres
     for index, word in enumerate(parts):
-        known = _known(word)
-        raised = _POWERS.get(word.lower()) or (word[0] == "^" and word[-1])
-        if raised and units and (word[0] == "^" or word.endswith("d")):
-            units[-1] += f"^{raised}"
-        elif raised and len(parts) > 1:
-            before = f"^{raised}"
-        elif word.lower() in CHANGING and not (word == "in" and set(parts[:index]) <= set(_POWERS)):
+        name = _name_of(word)
+        power = _power_of(word)
+        if power and factors and (word[0] == "^" or word.endswith("d")):
+            factors[-1] += power
+        elif power and len(parts) > 1:
+            power_before = power
+        elif _changes_number(word, parts[:index]):
             return None
         elif word in ("/", "per"):
-            units.append("/")
-        elif known:
-            units.append(known + before)
-            before = ""
-        else:  # 5 kg of rice, 5 years old (in 5 day passes, passes are counted)
-            rest = [each.lower() for each in parts[index:]]
-            if not units or (word != "of" and any(map(_is_plural, rest))):
-                return _counted(parts, is_one)
-            return Unit("".join(units), frozenset(rest)) if CHANGING.isdisjoint(rest) else None
-    return Unit("".join(units))
+            factors.append("/")
+        elif name:
+            factors.append(name + power_before)
+            power_before = ""
+        else:
+            return _with_noun(factors, parts, index, is_one)
+    return Unit("".join(factors))
+
+
+def _power_of(word: str) -> str:
+    """Return the power that a word or sign spells, such as "^2", or ""."""
+    if word[0] == "^":
+        return f"^{word[-1]}"
+    power = _POWERS.get(word.lower())
+    return f"^{power}" if power else ""
+
+
+def _changes_number(word: str, before: list[str]) -> bool:
+    """Return whether a word changes the number. "in" does not if it means inches: 5 square in."""
+    is_inch = word == "in" and set(before) <= set(_POWERS)
+    return word.lower() in CHANGING and not is_inch
+
+
+def _with_noun(factors: list[str], parts: list[str], index: int, is_one: bool) -> Unit | None:
+    """Return the unit of `parts` that have a noun at `index`: 5 kg of rice, 5 years old. In 5 day
+    passes, the passes are counted."""
+    rest = [word.lower() for word in parts[index:]]
+    if not factors or (parts[index] != "of" and any(map(_is_plural, rest))):
+        return _counted(parts, is_one)
+    return Unit("".join(factors), frozenset(rest)) if CHANGING.isdisjoint(rest) else None
 
 
 def _counted(parts: list[str], is_one: bool) -> Unit | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from core.base import stats
 from core.base.prices import Prices
+from core.eval import pass_at_k
 from harness.results.model import COUNTS, SELDOM
 from harness.results.over_runs import Values, merged, over_runs, rate
 from harness.results.populations import MemberRecord, Population, Sum
@@ -20,7 +21,7 @@ TOKENS = ("prompt", "cached", "completion")
 # The prices of the model ("") and of the second model (types.SCORER)
 PricesBy = Mapping[str, Prices | None]
 
-_pass_at_k = cache(stats.pass_at_k)
+_pass_at_k = cache(pass_at_k)
 
 
 class StepCounts:

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from core.base.errors import foremost
 from core.generate import Generator
-from core.grading.judge import stopping_judge
+from core.grading.sympy_process import stopping_judge
 from core.types import Completion
 from harness.session.bar import Bar
 from harness.session.session import Session

@@ -129,7 +129,7 @@ class OneProblem:
         self.roles.shares[figure][self.problem.id].append(value)
 
     def is_right(self, completion: Completion) -> bool:
-        return is_correct(extract(completion.text).answer, self.problem.answer or "")
+        return is_correct(extract(completion.text).answer, self.problem.answer or "", "integer")
 
     async def request_all(self) -> None:
         for i in range(SAMPLES):

@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass, field
 
 from core.constants import AUTO, BOXED, TEXT
-from core.grading.boxed import BOX, box_spans, stated
+from core.grading.boxed import stated
+from core.grading.boxes import BOX, box_spans
 from core.grading.final import FinalLine, final_lines, says_nothing
 from core.grading.text import read
 
@@ -115,9 +116,8 @@ def _unspoken(text: str, start: int, way: str) -> str:
 
 
 def _states(text: str, way: str) -> bool:
-    """Return whether `text` states an answer, rather than only implies one."""
-    reading = read(text, way, "math")
-    return bool(reading.answer) and reading.doubt != "implied"
+    """Return whether `text` states an answer."""
+    return read(text, way, "math").answer is not None
 
 
 def _reason(

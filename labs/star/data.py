@@ -15,8 +15,8 @@ from typing import Any
 
 from core.base import seeds
 from core.base.errors import UserError
-from core.eval import is_reference
-from core.grading.boxed import NOTHING, WORDS, canonical, is_aime
+from core.grading.canonical import NOTHING, WORDS, canonical, is_aime
+from core.grading.verdicts import is_reference
 from core.types import MAX_ANSWER_CHARS, PROOF, Problem
 from harness.problems import sets
 from harness.problems.check import can_be_sent
@@ -59,7 +59,7 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
 
     "auto" is star_set for DATA, or else openr1. For EVAL it is star_eval_set if DATA is star_set.
     If EVAL selects no set, HELD_OUT problems of DATA whose answer can be parsed are held out.
-    Parsing may block, as answers.judge does. Raises UserError if a set can't be read, EVAL asks for
+    Parsing may block, as eval.is_equal does. Raises UserError if a set can't be read, EVAL asks for
     proofs, or DATA has too few problems or repeats EVAL's."""
     data, evaluation = _names(config, own)
     rows, origin = _read(data)
@@ -166,7 +166,7 @@ def _digest(train: Mapping[str, Problem], measured: ProblemSet) -> str:
 def drawn(split: Split, config: StarConstants, number: int) -> ProblemSet:
     """Draw up to TRAIN_PROBLEMS problems for round `number` (from 1) by SEED, or up to LIMIT if
     LIMIT is set and lower. No problem repeats in a round. Problems whose answer can't be parsed are
-    skipped. Parsing may block, as answers.judge does. Raises UserError if no answer can be
+    skipped. Parsing may block, as eval.is_equal does. Raises UserError if no answer can be
     parsed."""
     order = seeds.rng(config.SEED, "star", number).permutation(len(split.train)).tolist()
     shuffled = (split.train[i] for i in order)

@@ -7,8 +7,9 @@ and misses."""
 
 import re
 
-from core.eval import judge
-from core.grading.boxed import canonical, stated
+from core.eval import is_equal
+from core.grading.boxed import stated
+from core.grading.canonical import canonical
 from core.grading.text import read
 from core.types import Problem
 from labs.star.statements import normalised
@@ -48,7 +49,7 @@ def states_another(text: str, problem: Problem) -> bool:
     answer. Answers are in boxes and `Final:` lines, and in the statements that the problem's way of
     reading finds (core/grading/text.py). Equal values in other spellings do not differ. Unreadable
     values, more than MAX_STATED values, and values that can't be compared in time count as
-    different. Return False if the problem has no answer. May block, as judge does."""
+    different. Return False if the problem has no answer. May block, as is_equal does."""
     if problem.answer is None:
         return False
     kind = problem.answer_type
@@ -58,4 +59,4 @@ def states_another(text: str, problem: Problem) -> bool:
     others = (
         v for v in found if v is not None and canonical(v, kind) != canonical(problem.answer, kind)
     )
-    return not all(judge(value, problem.answer, kind) is True for value in others)
+    return not all(is_equal(value, problem.answer, kind) is True for value in others)

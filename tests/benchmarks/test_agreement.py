@@ -6,19 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.agreement import (
+from benchmarks.agreement import Recorder, recording
+from benchmarks.agreement_programs import SECONDS
+from benchmarks.agreement_readings import (
     MATCH,
     OURS,
-    SECONDS,
     THEIRS,
     Case,
     Reading,
-    Recorder,
+    category,
     differences,
     explained,
-    recording,
     table,
-    why,
     wilson,
 )
 from core.base.errors import UserError
@@ -39,14 +38,14 @@ REPLY = "She buys 6 * 3 = 18 pens.\nThe answer is 1,018. That are 7 more."
     ],
 )
 def test_equal_answers_are_no_difference(ours: Reading, theirs: Reading) -> None:
-    assert why(REPLY, ours, theirs) == ""
+    assert category(REPLY, ours, theirs) == ""
 
 
 def test_each_kind_of_difference_has_its_own_category() -> None:
     ours = Reading("1018", True)
     others = [None, "18", "7", "1018", "999"]
-    categories = [why(REPLY, ours, Reading(answer, False)) for answer in others]
-    categories.append(why(REPLY, Reading(None, False), ours))
+    categories = [category(REPLY, ours, Reading(answer, False)) for answer in others]
+    categories.append(category(REPLY, Reading(None, False), ours))
     assert all(categories) and len(set(categories)) == len(categories)
 
 

@@ -101,7 +101,9 @@ def test_a_judge_that_hangs_does_not_hold_a_run_that_is_stopped(tmp_path: Path) 
     judges: list[int] = []
     while process.poll() is None and not judges:
         judges = [
-            pid for pid in children(process.pid) if b"core.grading.judge" in command_line(pid)
+            pid
+            for pid in children(process.pid)
+            if b"core.grading.sympy_process" in command_line(pid)
         ]
         time.sleep(0.02)
     assert judges, end(process)

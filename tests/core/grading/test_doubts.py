@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.base.files import ROOT
-from core.eval import grade_answers, judge
-from core.grading.boxed import DOUBTS
-from core.grading.differences import RULES, Rule, difference
+from core.eval import grade_answers, is_equal
+from core.grading.differences import difference
 from core.grading.doubts import DOUBTS_OF_WRONG, NAMES, NOTATION
+from core.grading.extraction import DOUBTS
+from core.grading.notations import NOTATIONS, Notation
 from core.types import Completion, Grade, Member, Problem
 
 FOLDER = Path(__file__).parents[2] / "cases"
@@ -56,12 +57,12 @@ def test_docs_explain_each_doubt() -> None:
         assert f"| `{doubt}` | {explanation}. |" in legend
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_another_reading_that_makes_two_answers_equal_is_a_doubt(rule: Rule) -> None:
-    one, other = rule.example
-    assert judge(one, other, "math") is False
+@pytest.mark.parametrize("notation", NOTATIONS, ids=lambda notation: notation.name)
+def test_another_reading_that_makes_two_answers_equal_is_a_doubt(notation: Notation) -> None:
+    one, other = notation.example
+    assert is_equal(one, other, "math") is False
     assert difference(one, other) == difference(other, one) == NOTATION
-    assert rule.readings(one, other) or rule.readings(other, one)
+    assert notation.readings(one, other) or notation.readings(other, one)
 
 
 @settings(max_examples=40)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from msgspec import convert
 
-from core.grading.judge import math_equal
+from core.grading.sympy_process import math_equal
 from core.types import Completion, Member, Problem
 from harness.report import run_table
 from harness.results import model, read

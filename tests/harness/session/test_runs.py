@@ -9,7 +9,7 @@ import pytest
 
 from core.base.errors import UserError
 from core.constants import Constants
-from core.grading.judge import math_equal
+from core.grading.sympy_process import math_equal
 from core.rsa import RSA
 from harness.run import solve, solve_sync
 from tests.fakes.server import ScriptedServer

@@ -34,7 +34,7 @@ def math_equal(answer: str, truth: str) -> bool | None:
     signs. Returns None and warns if the child ends before its verdict, for example at a deadline or
     for lack of memory. Threads may call it, but comparisons run one at a time. Raises UserError if
     the child does not start."""
-    verdict = _JUDGE.ask("equal", answer, truth)
+    verdict = _PROCESS.ask("equal", answer, truth)
     if verdict is None:
         logging.getLogger(__name__).warning(
             "no verdict: %.200r and %.200r count as different", answer, truth
@@ -46,7 +46,7 @@ def math_equal(answer: str, truth: str) -> bool | None:
 def math_readable(text: str) -> bool | None:
     """Return whether `text` can be compared with other spellings. Returns None and raises in
     math_equal's cases."""
-    verdict = _JUDGE.ask("readable", text)
+    verdict = _PROCESS.ask("readable", text)
     return None if verdict is None else bool(verdict)
 
 
@@ -54,8 +54,10 @@ def math_readable(text: str) -> bool | None:
 def math_difference(answer: str, truth: str) -> str | None:
     """Return a doubt (doubts.py) about two readable answers that are not equal, or None if they
     certainly differ. If the child ends first, that is a doubt, too. Raises as math_equal does."""
-    doubt = _JUDGE.ask("difference", answer, truth)
-    return NOTATION if doubt is None else str(doubt) or None
+    doubt = _PROCESS.ask("difference", answer, truth)
+    if doubt is None:
+        return NOTATION
+    return str(doubt) or None
 
 
 @asynccontextmanager
@@ -63,19 +65,19 @@ async def stopping_judge() -> AsyncIterator[None]:
     """End the judge's child if the block is cancelled. Otherwise asyncio would wait for a hung
     child. If an earlier block was cancelled, first restore the judge, and drop cached verdicts, so
     that undecided pairs are judged again."""
-    if _JUDGE.has_ended:
-        _JUDGE.has_ended = False
+    if _PROCESS.has_ended:
+        _PROCESS.has_ended = False
         math_equal.cache_clear()
         math_readable.cache_clear()
         math_difference.cache_clear()
     try:
         yield
     except asyncio.CancelledError:
-        _JUDGE.end()
+        _PROCESS.end()
         raise
 
 
-class _Judge:
+class _SympyProcess:
     """The child process. It starts at the first comparison, and again if it has ended."""
 
     def __init__(self) -> None:
@@ -116,7 +118,7 @@ class _Judge:
 
     def _start(self) -> None:
         self._process = Popen(  # set early, because `end` may be called while sympy is imported
-            [sys.executable, "-m", "core.grading.judge"],
+            [sys.executable, "-m", "core.grading.sympy_process"],
             cwd=ROOT,
             stdin=PIPE,
             stdout=PIPE,
@@ -128,7 +130,7 @@ class _Judge:
             self._stop()
             raise UserError(
                 "the judge of math answers does not start. To see why, run: python -m "
-                "core.grading.judge"
+                "core.grading.sympy_process"
             )
 
     def _stop(self) -> None:
@@ -138,7 +140,7 @@ class _Judge:
             self._process = None
 
 
-_JUDGE = _Judge()
+_PROCESS = _SympyProcess()
 
 
 def _serve() -> None:
@@ -146,14 +148,14 @@ def _serve() -> None:
     questions are "equal" and "readable", answered by true or false, and "difference", answered by a
     doubt, or by "" if there is none."""
     replies = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # the output of libraries must not be read as a reply
+    os.dup2(2, 1)  # libraries' output must not be read as a reply
     with _ending_after(START_S):
         from core.grading.differences import difference
-        from core.grading.equality import equal, readable
+        from core.grading.equality import is_equal, readable
 
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     answers: dict[str, Callable[..., bool | str]] = {
-        "equal": equal,
+        "equal": is_equal,
         "readable": readable,
         "difference": lambda *texts: difference(*texts) or "",
     }
