@@ -106,13 +106,13 @@ FORMS = (
 )
 _OPENINGS = "|".join(form.opening for form in FORMS)
 _CLOSINGS = "|".join(form.closing for form in FORMS if not form.is_words)
-_BEGIN = (
-    r"(?=[<\[◁]|\A)"  # each form begins so. Checked first, this makes a search six times faster
-)
+_BEGIN = r"(?=[<\[◁]|\A)"  # each form begins so. Checked first, this makes a search faster
+_FIRST = re.compile(r"[<\[◁]")
 _OPENING = re.compile(f"{_BEGIN}(?:{_OPENINGS})", re.IGNORECASE)
 _CLOSING = re.compile(f"{_BEGIN}(?:{_CLOSINGS})", re.IGNORECASE)
-_AROUND = re.compile("|".join(form.around for form in FORMS if form.around))
 TAG = re.compile(f"{_BEGIN}(?:{_OPENINGS}|{_CLOSINGS})", re.IGNORECASE)
+_OF_ALL_FORMS = (TAG, _OPENING, _CLOSING)
+_AROUND = re.compile("|".join(form.around for form in FORMS if form.around))
 _QUOTES = "`\"'“”‘’"
 _BLANK = re.compile(r"\s*")
 
@@ -202,7 +202,12 @@ def written_tags(content: str) -> tuple[str, str]:
 
 def _real(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
     """Yield the tags of a `pattern` in `text` that are not in quotation marks or backticks."""
-    for tag in pattern.finditer(text):
+    tags = pattern.finditer(text)
+    if pattern in _OF_ALL_FORMS and not _FIRST.search(text):
+        # most replies have no tag, and then only words at the beginning matter
+        beginning = pattern.match(text)
+        tags = iter([beginning] if beginning else [])
+    for tag in tags:
         before = text[tag.start() - 1 : tag.start()]
         after = text[tag.end() : tag.end() + 1]
         is_mentioned = before and after and before in _QUOTES and after in _QUOTES

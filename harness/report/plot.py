@@ -350,8 +350,8 @@ def _caption(documents: Sequence[Document], has_intervals: bool) -> str:
         parts.append("demonstration model, not QED-Nano")
     if not all(document["complete"] for document in documents):
         parts.append("partial run")
-    problems = over(first)
-    if len(documents) == 1 and problems:
+    problems = over(first) if len(documents) == 1 else ""
+    if problems:
         metric = "figures" if is_of_proofs(first) else "accuracies"
         parts.append(f"{metric} over {problems} problems")
     return " · ".join(filter(None, parts))

@@ -310,6 +310,9 @@ VERIFIED = {
     **{"verdicts": 9, "unreadable": 0, "selections": 3, "uniform_selections": 0},
 }
 
+SCORER_MODEL = {"name": "judge", "revision": None, "sha256": None, "embedded": False}
+SCORER_ENGINE = {"kind": "vllm", "version": "1", "context": 9, "concurrency": 9, "why": "set"}
+
 # In the order of the warnings. The step of an example has 30 completions of 3 problems.
 RULES = (
     Rule(_of_card, document={"model": {"card": {"name": "mine", "note": "It thinks briefly."}}}),
@@ -342,8 +345,15 @@ RULES = (
     Rule(
         _of_scorer,
         document={
-            "scorer": {"model": {"name": "judge"}, "engine": {"origin": "a"}},
-            "metrics": {"scorer": {"models": {"judge": 20, "another": 10}}},
+            "scorer": {"model": SCORER_MODEL, "engine": SCORER_ENGINE},
+            "metrics": {
+                "scorer": {
+                    "completions": 30,
+                    "failed": 0,
+                    "tokens": {"prompt": 90, "cached": 0, "completion": 60},
+                    "models": {"judge": 20, "another": 10},
+                }
+            },
         },
     ),
     Rule(_not_forced, document={"metrics": {"not_forced": {"the server refused": 2}}}),

@@ -68,7 +68,8 @@ function gradeFacts(member, step) {
     add("counts as", member.worth == null ? "missing, not counted in means" : points);
   }
   if (member.self_evaluation_left_out) {
-    const omitted = `${count(member.self_evaluation_left_out)} characters that the grader was not shown`;
+    const characters = count(member.self_evaluation_left_out);
+    const omitted = `${characters} characters that the grader was not shown`;
     add("self-evaluation", omitted);
   }
   return rows;

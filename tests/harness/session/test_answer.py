@@ -15,7 +15,7 @@ from tests.fakes.server import ScriptedServer
 from tests.helpers.runs import load
 
 ROWS = [{"id": f"p{i}", "problem": f"What is {i}?", "answer": "42"} for i in range(3)]
-SAID = "30 + 12 = 42 \x1b[31m\nSo Tom has 42 apples."
+SAID = "30 + 12 = 42 \x1b[31m\nThe answer is 42 apples."
 
 
 @pytest.fixture
