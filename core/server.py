@@ -76,7 +76,8 @@ def at_base_url() -> Server:
 def _attached(wanted: Wanted) -> Server:
     if wanted.base_url == wanted.card.base_url:
         return _server_at(wanted.remote, f"the card {wanted.card.name} names it", "MODEL")
-    return _server_at(wanted.remote, "BASE_URL is set", "BASE_URL")
+    name = "BASE_URL" if environment.is_set("BASE_URL") else "OPENAI_BASE_URL"
+    return _server_at(wanted.remote, f"{name} is set", name)
 
 
 def _server_at(remote: Remote, why: str, names: str) -> Server:

@@ -22,13 +22,18 @@ from core.engines.cards import Card
 from core.engines.protocol import Key, is_local, is_unspecified
 from core.engines.wanted import EMBEDDED as EMBEDDED
 from core.engines.wanted import LLAMACPP as LLAMACPP
-from core.engines.wanted import Hosting, Remote, Wanted
+from core.engines.wanted import Hosting, Remote, Wanted, with_openai_names
 from core.engines.wanted import hub_model as hub_model
 
 
 def wanted() -> Wanted:
     """Read the environment. The result does not change with it."""
-    return Wanted(dict(os.environ))
+    return Wanted(with_openai_names(os.environ))
+
+
+def is_set(name: str) -> bool:
+    """Return whether the variable `name` is set."""
+    return name in os.environ
 
 
 def check() -> None:

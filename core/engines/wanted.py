@@ -267,3 +267,18 @@ def hub_model(named: str) -> tuple[str, str] | None:
     if match is None or Path(named).exists():
         return None
     return match[1], match[2] or ""
+
+
+def with_openai_names(values: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables `values`, with OPENAI_BASE_URL and OPENAI_API_KEY as BASE_URL and
+    API_KEY if no variable selects a server: neither BASE_URL nor ENGINE, nor a card or a file in
+    MODEL. OPENAI_API_KEY alone has no effect, so that it sends no run to OpenAI."""
+    named = dict(values)
+    model = named.get("MODEL", "").strip()
+    is_card_or_file = bool(model) and (bool(cards.find(model).name) or Path(model).exists())
+    url = named.get("OPENAI_BASE_URL", "").strip()
+    if not url or "BASE_URL" in named or named.get("ENGINE", "").strip() or is_card_or_file:
+        return named
+    named["BASE_URL"] = url
+    named.setdefault("API_KEY", named.get("OPENAI_API_KEY", ""))
+    return named
