@@ -281,10 +281,11 @@ class Member:
 
     After verification, `self_score` is in [0, 1] (None: no readable verdict) and `verdicts`
     contains the single verdicts. A scaffold's own score, such as a reward model's, may be any
-    number without verdicts. Results contain both kinds, with their AUC. `side_calls` are further completions for this candidate (verifications,
-    selections, summaries, plans). `carried_over` means that an earlier population of this problem
-    contains the candidate and counts its tokens. `notes` name faults that were handled, in a fixed
-    wording ("invalid selection"). Results count the notes."""
+    number without verdicts. Results contain both kinds, with their AUC. `side_calls` are further
+    completions for this candidate (verifications, selections, summaries, plans). `carried_over`
+    means that an earlier population of this problem contains the candidate and counts its tokens.
+    `notes` name faults that were handled, in a fixed wording ("invalid selection"). Results count
+    the notes."""
 
     completion: Completion
     parents: list[int] = field(default_factory=list)
