@@ -83,8 +83,8 @@ VERDICT = "Verdict:"
 def request(wording: Wording | str, problem: Problem, **texts: Any) -> list[Message]:
     """Build the messages of one request from a prompt, the problem and the `texts` that it
     shows."""
-    template = wording if isinstance(wording, str) else wording.of(problem.is_proof)
-    content = template.format(problem=problem.statement, **forms(problem.way), **texts)
+    template = wording if isinstance(wording, str) else wording.text_for(problem.is_proof)
+    content = template.format(problem=problem.statement, **forms(problem.answer_form), **texts)
     return [{"role": "user", "content": content}]
 
 
@@ -135,7 +135,7 @@ def verify(problem: Problem, candidate: str) -> list[Message]:
 def prompts_sha256(prompts: Sequence[str | Wording], is_proof: bool = False) -> str:
     """Return the SHA-256 of the texts for proofs (`is_proof`) or answers, including the opening of
     a forced answer. The hash is the same for each value of ANSWER."""
-    texts = [prompt if isinstance(prompt, str) else prompt.of(is_proof) for prompt in prompts]
+    texts = [prompt if isinstance(prompt, str) else prompt.text_for(is_proof) for prompt in prompts]
     for name, form in forms(BOXED).items():
         escaped = form.replace("{}", "{{}}")  # as in a template
         texts = [text.replace(f"{{{name}}}", escaped) for text in texts]

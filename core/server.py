@@ -38,7 +38,7 @@ from core.engines.dialects import llamacpp
 from core.engines.dialects.llamacpp import EMBEDDED_CONTEXT, EMBEDDED_GGUF, EMBEDDED_SLOTS
 from core.engines.holding import Ready, nothing
 from core.engines.in_process import Launch
-from core.engines.need import Need, ServerSize, settings
+from core.engines.need import Need, ServerSize, server_size
 from core.engines.protocol import WAITING, Server
 from core.engines.queries import Loading
 from core.engines.waiting import awaited
@@ -60,7 +60,7 @@ def serving(need: Need | None = None) -> Iterator[Server]:
         if server:
             yield server
             return
-    with asked_for(need or Need(), is_for_run=True, wanted=wanted) as server:
+    with start(need or Need(), is_for_run=True, wanted=wanted) as server:
         yield server
 
 
@@ -126,7 +126,7 @@ def graders_server() -> Server | None:
 # Start a server
 
 
-def asked_for(
+def start(
     need: Need,
     extra: Sequence[str] = (),
     port: int = 0,
@@ -144,7 +144,7 @@ def asked_for(
         log = results_dir() / f"{engine.kind}.log" if is_for_run else None
         set_up(engine)
         why = why or "this machine has an NVIDIA GPU"
-        return launched(engine, need, why, log, extra, port, wanted)
+        return start_on_gpu(engine, need, why, log, extra, port, wanted)
     check_starts(wanted.engine)
     if extra:
         raise UserError(
@@ -206,7 +206,7 @@ def check_starts(engine: str) -> None:
 
 
 @contextmanager
-def launched(
+def start_on_gpu(
     engine: OnGpu,
     need: Need,
     why: str = "",
@@ -221,7 +221,7 @@ def launched(
     wanted = wanted or environment.wanted()
     model = weights.Model.at(wanted.model)
     engine.check_model(model.folder)
-    size = settings_for(model, need, wanted)
+    size = server_size_for(model, need, wanted)
     ours = replace(wanted.hosting, PORT=port or wanted.hosting.PORT)
     venv_python = ROOT / f".venv-{engine.kind}" / "bin" / "python"
     python = environment.python(engine.kind) or str(venv_python)
@@ -253,7 +253,7 @@ def launched(
             yield replace(server, failure=running.failure)
 
 
-def settings_for(model: weights.Model, need: Need, wanted: Wanted | None = None) -> ServerSize:
+def server_size_for(model: weights.Model, need: Need, wanted: Wanted | None = None) -> ServerSize:
     """Return the size of the server with which this machine's GPUs serve `model`. Raises UserError
     if they can't serve it."""
     ours = (wanted or environment.wanted()).hosting
@@ -262,7 +262,7 @@ def settings_for(model: weights.Model, need: Need, wanted: Wanted | None = None)
         raise UserError(
             f"TP={ours.TP} needs {ours.TP} GPUs, but nvidia-smi lists {here}. Lower or unset TP"
         )
-    return settings(model.shape, model.longest, gpus.here(), need, ours.KV, ours.TP)
+    return server_size(model.shape, model.longest, gpus.here(), need, ours.KV, ours.TP)
 
 
 def gpu_engine(embeds: bool = False) -> OnGpu:
@@ -375,7 +375,7 @@ def main(argv: list[str]) -> None:
             running.enter_context(holding.claimed(host, port))
         else:
             ready = running.enter_context(holding.held(host, port))
-        server = running.enter_context(asked_for(need, extra, port, ready=ready, wanted=wanted))
+        server = running.enter_context(start(need, extra, port, ready=ready, wanted=wanted))
         print(
             f"{server.model} on {server.base_url} ({server.version}, contexts of {server.context} "
             f"tokens, about {server.limit} requests at a time). Ctrl-C stops it.",

@@ -152,7 +152,7 @@ def of(
     config = card.framed(config, are_proofs)
     if not isinstance(config, Framed):
         return Framing()
-    sources = Sources(config.SHOTS, config.SYSTEM, config.PROMPT, card.way(config))
+    sources = Sources(config.SHOTS, config.SYSTEM, config.PROMPT, card.answer_form(config))
     framing = earlier
     if framing is None or framing.sources != sources:
         framing = _read_all(sources)
@@ -217,7 +217,7 @@ def _read(path: Path, answer_form: str) -> tuple[Shot, ...]:
                 'does each of its "candidates", if it has any'
             )
         reply, *candidates = replies
-        shots.append(Shot(replace(problem, way=answer_form), reply, tuple(candidates)))
+        shots.append(Shot(replace(problem, answer_form=answer_form), reply, tuple(candidates)))
     return tuple(shots)
 
 

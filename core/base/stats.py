@@ -200,7 +200,9 @@ def _drawn(n: int, samples: int) -> NDArray[np.int64]:
     return rng.multinomial(n, shares, samples)
 
 
-def of_sums(sums: Sequence[Sequence[float]], figure: Callable[[Array], Array]) -> Estimate:
+def estimate_from_sums(
+    sums: Sequence[Sequence[float]], figure: Callable[[Array], Array]
+) -> Estimate:
     """Compute a figure from sums over all samples, such as a ratio or Cohen's kappa, with its 95%
     interval.
 

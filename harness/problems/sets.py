@@ -16,7 +16,7 @@ from typing import Any
 from core.base import files
 from core.base.errors import UserError, command
 from core.base.files import DATA, HOME
-from core.base.hub import reported
+from core.base.hub import hub_errors
 from core.types import ANSWERS, Problem
 from harness.problems import hub, published
 from harness.problems.check import check
@@ -88,7 +88,7 @@ class ProblemSet:
 
     def read_as(self, answer_form: str) -> "ProblemSet":
         """Return a set whose problems have answers of the given form (core/grading/text.py)."""
-        problems = tuple(replace(problem, way=answer_form) for problem in self.problems)
+        problems = tuple(replace(problem, answer_form=answer_form) for problem in self.problems)
         return replace(self, problems=problems)
 
     def part(self, split: str) -> "ProblemSet":
@@ -195,7 +195,7 @@ def _read_published(known: Published, constant: str, wanted: Wanted | None) -> R
         paths = [copy]
         commit = revision if pin else None
     else:
-        with reported(known.repo, way_out):
+        with hub_errors(known.repo, way_out):
             names = list(known.files.values())
             if not names:
                 _, names, card_licence = hub.listed(known.repo, revision, known.splits)
@@ -272,10 +272,10 @@ def stream_hub(known: Published) -> Iterator[tuple[str, Any]]:
     """Yield the rows of a set on the hub, with their places. A file is fetched when its first row
     is needed. Raises UserError if the data set, the split or a file can't be found, fetched or
     read."""
-    with reported(known.repo, ONLINE):
+    with hub_errors(known.repo, ONLINE):
         commit, names, _ = hub.listed(known.repo, known.revision, known.splits)
     for name in names:
-        with reported(known.repo, ONLINE):
+        with hub_errors(known.repo, ONLINE):
             paths, _ = hub.fetched(known.repo, commit, [name])
         yield from stream_rows(paths[0])
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.base.errors import Parser, UserError, command, one_line
-from core.base.prices import shown as dollars
+from core.base.prices import format_dollars as dollars
 from core.base.stats import Paired, holm, mean_by_problem, paired, relative_change
 from core.base.terminal import columns, wrapped
 from harness.report import tables

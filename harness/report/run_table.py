@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from core.base.errors import one_line
-from core.base.prices import shown as dollars
+from core.base.prices import format_dollars as dollars
 from core.base.terminal import columns
 from harness.report.table import NONE, Cell, Column, Table
 from harness.report.tables import (

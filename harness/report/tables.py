@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from core.base.errors import one_line
-from core.base.prices import shown as dollars
+from core.base.prices import format_dollars as dollars
 from core.base.terminal import cut, short, wrapped
 from core.types import GOOD, MAX_POINTS
 from harness.report.table import NONE, Column, Table

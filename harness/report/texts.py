@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.base.files import open_own, trouble
+from core.base.files import open_unlinked, write_error
 from core.client.journal import Archive
 from core.types import Completion, Message
 from harness.results.model import MemberResult, ProblemResult
@@ -204,10 +204,10 @@ class Parts:
         path = self._folder / f"{id}.js"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            with open(path, "w", encoding="ascii", opener=open_own) as file:
+            with open(path, "w", encoding="ascii", opener=open_unlinked) as file:
                 file.write(f'part("{id}","{text}")\n')
         except OSError as error:
-            raise trouble(path, error, "the results are complete") from None
+            raise write_error(path, error, "the results are complete") from None
 
 
 def _size(text: str) -> int:

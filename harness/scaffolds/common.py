@@ -14,10 +14,10 @@ from core.types import (
     Completion,
     Member,
     Message,
+    NamedPopulation,
     Population,
     Populations,
     Problem,
-    Stage,
     carried,
 )
 from harness.scaffolds.stated import read_choice
@@ -167,4 +167,4 @@ async def single_elimination(
         rng = seeds.rng(config.SEED, problem.id, "shuffle", name, number)
         members = [remaining[i] for i in rng.permutation(len(remaining))]
         number += 1
-        yield Stage(f"knock-out {number}", members)
+        yield NamedPopulation(f"knock-out {number}", members)

@@ -19,7 +19,7 @@ from core.base import terminal
 from core.base.errors import UserError, command
 from core.base.files import results_dir
 from core.constants import Constants as RunConstants
-from core.constants import Rule, constant, listed, rules
+from core.constants import Rule, chosen_names, constant, rules
 from core.engines import environment, weights
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.protocol import Server
@@ -127,7 +127,7 @@ class Comparison:
         names = [entry.name for entry in self.entries]
         if len(set(names)) < len(names):
             raise UserError("two entries have the same name. Give one of them another `name`")
-        wanted = listed("ENTRIES", config.ENTRIES, names)
+        wanted = chosen_names("ENTRIES", config.ENTRIES, names)
         reference, *others = self.entries
         samples = math.ceil(1.1 * max(config.budgets()))
         reference = replace(reference, constants={**reference.constants, "N": samples})

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import UserError, command
-from core.base.files import amount, results_dir
+from core.base.files import checked_amount, results_dir
 from core.client.journal import Archive
 from core.constants import BOXED, WAYS, Rule
 from core.eval import by_answer, grade_answers
@@ -18,10 +18,10 @@ from core.types import (
     SCORER,
     Completion,
     Member,
+    NamedPopulation,
     Population,
     Problem,
     ScorerCompletion,
-    Stage,
 )
 from harness.report import run_table, tables
 from harness.results import read, records, warnings, write
@@ -79,7 +79,7 @@ class Kept:
             )
             members.append(member)
         if "stage" in step:
-            return Stage(step["stage"], members, step.get("partial", False))
+            return NamedPopulation(step["stage"], members, step.get("partial", False))
         return members
 
     def _completion(self, journals: Archive, cost: dict[str, Any]) -> Completion:
@@ -120,7 +120,7 @@ class Kept:
         )
         before = head["metrics"]
         figures.unstated.quote = before.get("unstated", {}).get("quote", "")
-        metrics = figures.metrics(amount(before["seconds"])) | _counts_in(before)
+        metrics = figures.metrics(checked_amount(before["seconds"])) | _counts_in(before)
         if "scorer" in metrics:
             metrics["scorer"] |= _counts_in(before.get("scorer", {}))
         document = head | {"metrics": metrics} | more
@@ -164,7 +164,7 @@ def _problem_of(row: dict[str, Any], form: str) -> Problem:
         row["answer"],
         row["answer_type"],
         columns=row.get("columns", {}),
-        way=form,
+        answer_form=form,
         **texts,
     )
 

@@ -16,10 +16,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from core import command_line
 from core.base import errors, signals, terminal
 from core.base.errors import UserError, one_line
-from core.base.prices import shown
+from core.base.prices import format_dollars
 from core.client.budget import Budget
 from core.client.journal import Journal
-from core.constants import A, Asking, C, Constants, Paid, Part
+from core.constants import A, Asking, C, ConstantGroup, Constants, Paid
 from core.engines import cards, environment
 from core.engines.cards import Card
 from core.engines.need import Need
@@ -150,7 +150,7 @@ def command(
         yield run.name, run.config
 
 
-def named(config: Part, default: str) -> str:
+def named(config: ConstantGroup, default: str) -> str:
     """Return the name of the results: OUT, or else `default`. Raises UserError if OUT is no
     name."""
     out = getattr(config, "OUT", "")
@@ -218,7 +218,7 @@ def _with_budget(session: Session[A], server: Server | None) -> Session[A]:
         return session
     if config.MAX_DOLLARS and session.journal.paid:
         print(
-            f"MAX_DOLLARS={config.MAX_DOLLARS:g}: {shown(session.journal.paid)} is already spent",
+            f"MAX_DOLLARS={config.MAX_DOLLARS:g}: {format_dollars(session.journal.paid)} is already spent",
             flush=True,
         )
     return session.but(budget=Budget(session.journal, config.MAX_DOLLARS))

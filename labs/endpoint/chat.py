@@ -151,7 +151,7 @@ def read(body: bytes, served: str, offers: Mapping[str, Offer], way: str = BOXED
     OpenAI's fields set constants. The object with the scaffold's name ({"rsa": {"n": 4}} or {"rsa":
     {"N": 4}}) overrides them. A missing seed is drawn at random. The problem's id is a hash of the
     conversation. So equal requests with equal seeds reuse completions. `way` is the way to read
-    answers (Problem.way)."""
+    answers (Problem.answer_form)."""
     try:
         fields = msgspec.json.decode(body)
         asked = msgspec.convert(fields, Body)
@@ -187,7 +187,11 @@ def read(body: bytes, served: str, offers: Mapping[str, Offer], way: str = BOXED
         )
     config = _constants(fields, offers[chosen])
     problem = Problem(
-        content_key([*before, last]), last["content"].strip(), "", answer_type="math", way=way
+        content_key([*before, last]),
+        last["content"].strip(),
+        "",
+        answer_type="math",
+        answer_form=way,
     )
     stops = [*filter(None, [asked.stop] if isinstance(asked.stop, str) else asked.stop or [])]
     include_usage = bool((asked.stream_options or {}).get("include_usage"))

@@ -20,7 +20,7 @@ from typing import Any
 
 from core.base import seeds, terminal
 from core.base.errors import UserError
-from core.base.files import open_own
+from core.base.files import open_unlinked
 from core.client.journal import content_key
 from core.constants import identity
 from core.engines.protocol import Server
@@ -98,7 +98,7 @@ class Iterations:
         """Print a line, and add it to the iteration's log."""
         terminal.say(text)
         path = self.own(self.number) / iteration_files.LOG
-        with open(path, "a", encoding="utf-8", opener=open_own) as log:
+        with open(path, "a", encoding="utf-8", opener=open_unlinked) as log:
             log.write(f"{text}\n")
 
     def own(self, number: int) -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import UserError
-from core.base.files import amount
+from core.base.files import checked_amount
 from core.types import MAX_POINTS
 from harness.problems.columns import text_of
 from harness.problems.rows import stream_rows
@@ -99,7 +99,7 @@ def read_line(where: str, row: Any) -> Line:
         worth = (
             None
             if score is None
-            else amount(int(score) if isinstance(score, bool) else score, most) / most
+            else checked_amount(int(score) if isinstance(score, bool) else score, most) / most
         )
         run, grading = (_cost(row.get(name)) for name in ("cost_run", "grade_cost"))
     except (TypeError, ValueError) as error:
@@ -164,4 +164,4 @@ def _cost(cell: Any) -> dict[str, float | None]:
 
 
 def _known(cell: Any, most: float = 1e15) -> float | None:
-    return None if cell is None else amount(cell, most)
+    return None if cell is None else checked_amount(cell, most)

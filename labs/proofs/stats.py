@@ -16,7 +16,7 @@ from typing import Any
 from core.base import terminal
 from core.base.errors import Parser, UserError, command
 from core.base.files import write_atomically
-from core.base.prices import shown
+from core.base.prices import format_dollars
 from core.types import GOOD, MAX_POINTS
 from harness.report import page, tables
 from harness.report.table import NONE, Column, Table
@@ -127,8 +127,10 @@ def over_runs(runs: Runs) -> Table:
             f"{100 * fmean(line.is_cut for line in lines):.1f}%" for lines in runs.values()
         ],
         "tokens written": [_total(lines, "run", "output_tokens") for lines in runs.values()],
-        "cost": [_total(lines, "run", "cost", shown) for lines in runs.values()],
-        "cost of grading": [_total(lines, "grading", "cost", shown) for lines in runs.values()],
+        "cost": [_total(lines, "run", "cost", format_dollars) for lines in runs.values()],
+        "cost of grading": [
+            _total(lines, "grading", "cost", format_dollars) for lines in runs.values()
+        ],
     }
     about = f"mean points over problems, in points of {MAX_POINTS} and in %"
     return Table("Runs", [Column(head, cells) for head, cells in columns.items()], about=about)

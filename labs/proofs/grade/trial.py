@@ -16,7 +16,7 @@ from core.base import terminal
 from core.base.errors import UserError
 from core.base.files import results_dir, write_atomically
 from core.base.prices import Prices
-from core.base.stats import of_sums
+from core.base.stats import estimate_from_sums
 from core.constants import constant
 from core.engines.cards import Card
 from core.engines.protocol import Server
@@ -127,7 +127,7 @@ def attacks_of(named: str) -> list[str]:
     """Return the attacks of ATTACKS=`named`. Raises UserError."""
     if named == NONE:
         return []
-    return list(dict.fromkeys(constants.listed("ATTACKS", named, list(ATTACKS))))
+    return list(dict.fromkeys(constants.chosen_names("ATTACKS", named, list(ATTACKS))))
 
 
 def ways_of(
@@ -342,7 +342,7 @@ def _mean(way: Way, points: Sequence[Points], prices: Prices | None, figure: str
             return None
         sums[proof.problem.id][0] += 1
         sums[proof.problem.id][1] += spent
-    return of_sums(list(sums.values()), agreement.ratio).to_json()
+    return estimate_from_sums(list(sums.values()), agreement.ratio).to_json()
 
 
 def _show(document: Json, path: Path, new: int) -> None:

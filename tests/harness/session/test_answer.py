@@ -60,9 +60,9 @@ def test_prompts_ask_for_the_form_that_is_read(speaking: ScriptedServer, results
 
 
 def test_the_constant_wins_over_the_card() -> None:
-    assert Card().way(SampleConstants()) == "boxed"
-    assert Card(answer="text").way(SampleConstants()) == "text"
-    assert Card(answer="text").way(SampleConstants(ANSWER="boxed")) == "boxed"
+    assert Card().answer_form(SampleConstants()) == "boxed"
+    assert Card(answer="text").answer_form(SampleConstants()) == "text"
+    assert Card(answer="text").answer_form(SampleConstants(ANSWER="boxed")) == "boxed"
 
 
 @pytest.mark.parametrize(

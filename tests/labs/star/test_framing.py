@@ -125,7 +125,7 @@ def test_the_card_chooses_unless_fewshot_has_its_own_prompt() -> None:
 
 
 def test_a_prompt_from_a_file_shows_the_hint() -> None:
-    problem = Problem("p", "What is 6*7?", "42", way="text")
+    problem = Problem("p", "What is 6*7?", "42", answer_form="text")
     hinted: Any = prompts.collecting(problem, StarConstants(), "42")
     assert "answer is 42" in hinted[-1]["content"] and "answer is 42" in hinted.problem.statement
 
