@@ -21,7 +21,6 @@ from core.base.files import ROOT, results_dir
 from core.base.terminal import say
 from core.engines import (
     cards,
-    dialect,
     environment,
     gguf_server,
     gpus,
@@ -33,12 +32,12 @@ from core.engines import (
 )
 from core.engines.attach import probe
 from core.engines.cards import Card
-from core.engines.dialect import OnGpu
 from core.engines.dialects import llamacpp
 from core.engines.dialects.llamacpp import EMBEDDED_CONTEXT, EMBEDDED_GGUF, EMBEDDED_SLOTS
 from core.engines.holding import Ready, nothing
 from core.engines.in_process import Launch
 from core.engines.need import Need, ServerSize, server_size
+from core.engines.on_gpu import OnGpu, on_gpu
 from core.engines.protocol import WAITING, Server
 from core.engines.queries import Loading
 from core.engines.waiting import awaited
@@ -166,7 +165,7 @@ def _gpu_engine_for(wanted: Wanted) -> OnGpu | None:
     """Return the GPU engine that ENGINE or MODEL selects, else the default one if there is a GPU,
     or None for llama.cpp."""
     if wanted.engine or gpus.count():
-        return dialect.on_gpu(wanted.engine)
+        return on_gpu(wanted.engine)
     return None
 
 
@@ -193,7 +192,7 @@ def _not_servable(wanted: Wanted, why: str) -> UserError:
 def check_starts(engine: str) -> None:
     """Raise UserError if the `engine` that ENGINE or MODEL selects can't be started here, because
     runs only attach to it."""
-    if dialect.on_gpu(engine) or engine in ("", LLAMACPP, EMBEDDED):
+    if on_gpu(engine) or engine in ("", LLAMACPP, EMBEDDED):
         return
     wanted = environment.wanted()
     raise UserError(
@@ -269,7 +268,7 @@ def gpu_engine(embeds: bool = False) -> OnGpu:
     """Return the GPU engine that ENGINE or MODEL selects, else the default one. Raises UserError
     for other engines. If it `embeds`, it must return a text's embedding while it generates."""
     wanted = environment.wanted()
-    engine = dialect.on_gpu(wanted.engine)
+    engine = on_gpu(wanted.engine)
     if engine is None:
         raise UserError(
             f"{wanted.asked_by} can't serve a folder of weights on a GPU. Unset this setting"

@@ -42,7 +42,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        return named(self.values)
+        return name_of_run(self.values)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Grid:
         for cell in self.cells:
             others = dict(cell.values)
             steps = others.pop("T", None)
-            key = named(others)
+            key = name_of_run(others)
             if key not in longest or steps > longest[key].values["T"]:
                 longest[key] = cell
         return list(longest.values())
@@ -86,7 +86,7 @@ class Grid:
         return max(cell.scaffold.texts_shown(cell.config) for cell in self.cells)
 
 
-def named(values: Mapping[str, Any]) -> str:
+def name_of_run(values: Mapping[str, Any]) -> str:
     """Return the name of a run, such as "N=4,K=2". For a sweep without lists it is "all"."""
     settings: list[str] = []
     for name, value in values.items():
@@ -133,7 +133,7 @@ def expand(scaffold: Scaffold[Any], namespace: Mapping[str, Any], words: Sequenc
         try:
             cells.append(cell(chosen))
         except UserError as error:
-            left_out[named(chosen)] = str(error).partition(". ")[0]
+            left_out[name_of_run(chosen)] = str(error).partition(". ")[0]
             errors.append(error)
     if not cells:
         raise errors[0]

@@ -4,7 +4,7 @@ servers.
 core/engines/attach.py creates records of running servers, and core/server.py starts servers
 and creates their records. Each file in core/engines/dialects defines one engine as DIALECT. A new
 engine needs a file in this folder. If it runs on GPUs, it derives from OnGpu
-(core/engines/dialect.py) and also needs a case in setup.sh."""
+(core/engines/on_gpu.py) and also needs a case in setup.sh."""
 
 import importlib
 import ipaddress

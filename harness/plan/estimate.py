@@ -9,7 +9,7 @@ from pathlib import Path
 
 from core.base.prices import format_dollars as format_dollars
 from core.constants import Constants
-from core.engines import dialect, gpus
+from core.engines import gpus, on_gpu
 from core.engines.cards import Card
 from core.types import Bounded
 from harness.plan.lengths import Lengths
@@ -104,7 +104,7 @@ def notes(plan: Plan) -> list[str]:
     ]
 
 
-def _seeds(engine: dialect.OnGpu, seconds: Seconds) -> str:
+def _seeds(engine: on_gpu.OnGpu, seconds: Seconds) -> str:
     """Describe whether the `engine` honours seeds, and how much longer a run takes if it does."""
     if not engine.deterministic_cost:
         return f"{engine.label} honours seeds"

@@ -59,7 +59,7 @@ def _lengths(config: Any, subject: Subject, name: str) -> Lengths:
     earlier = measured(results_dir(), subject.model, getattr(config, "OUT", ""), name)
     if earlier:
         return earlier
-    before_problem = framing.of(config, subject.card).tokens
+    before_problem = framing.from_config(config, subject.card).tokens
     return replace(ASSUMED, prompt=ASSUMED.prompt + before_problem)
 
 
@@ -185,7 +185,7 @@ def _on_llamacpp(config: Constants, file: Path, planned: Bounded) -> tuple[Rows,
     from core.engines.gguf_header import Gguf  # slow to import
 
     model = Gguf.read(file)
-    shots = framing.of(config, environment.card()).tokens
+    shots = framing.from_config(config, environment.card()).tokens
     need = Need(planned.texts_shown(config), config.MAX_TOKENS, config.ANSWER_TOKENS, shots)
     is_exact = environment.hosting().exact(False)
     cores = llamacpp.physical_cores()

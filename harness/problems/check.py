@@ -8,7 +8,7 @@ from typing import Any
 from core.base.errors import UserError
 from core.base.files import storable
 from core.types import ANSWERS, MAX_ANSWER_CHARS, PROOF, PROOFS, Problem
-from harness.problems.columns import GRADED_BY, listed, names_in, plain, text_of, understood
+from harness.problems.columns import GRADED_BY, column_names, fields_of, names_in, plain, text_of
 
 ALPACA = {"instruction", "input", "output"}  # the fields of a row to train on
 ALPACAS = ". Only DATA of 21_star reads such rows. For other runs, give problem and answer"
@@ -53,7 +53,7 @@ class _Row:
     def __init__(self, place: str, columns: Any) -> None:
         self.place = place
         self.columns = columns
-        self.fields = understood(columns) if isinstance(columns, dict) else {}
+        self.fields = fields_of(columns) if isinstance(columns, dict) else {}
 
     @property
     def may_be_integer(self) -> bool:
@@ -84,7 +84,7 @@ def _statement(row: _Row) -> str:
         return statement.strip()
     advice = ALPACAS if row.columns.keys() >= ALPACA else ""
     raise UserError(
-        f"{row.place} needs {listed('problem')}, a non-empty text without lone surrogates "
+        f"{row.place} needs {column_names('problem')}, a non-empty text without lone surrogates "
         f"(\\ud800 to \\udfff). Its fields: {row.column_names}{advice}"
     )
 
@@ -120,7 +120,7 @@ def _answer(row: _Row, answer_type: str, is_needed: bool) -> str | None:
     is_valid = isinstance(answer, (int, float, str)) and not isinstance(answer, bool)
     if not is_valid or not _is_text(str(answer)):
         raise UserError(
-            f"{row.place} needs {listed('answer')}, a number, UTF-8 text or a list of them. In a "
+            f"{row.place} needs {column_names('answer')}, a number, UTF-8 text or a list of them. In a "
             f"solution it follows ####. Its fields: {row.column_names}"
         )
     text = str(answer).strip()

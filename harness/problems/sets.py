@@ -86,7 +86,7 @@ class ProblemSet:
             return self
         return replace(self, name=f"{self.name}[:{limit}]", problems=self.problems[:limit])
 
-    def read_as(self, answer_form: str) -> "ProblemSet":
+    def with_answer_form(self, answer_form: str) -> "ProblemSet":
         """Return a set whose problems have answers of the given form (core/grading/text.py)."""
         problems = tuple(replace(problem, answer_form=answer_form) for problem in self.problems)
         return replace(self, problems=problems)

@@ -260,11 +260,11 @@ def columns_of(rows: Sequence[Row], reference: str, meter: Meter, metric: str) -
 
     def cost(unit: str) -> Column:
         meanings = UNITS | {"flops": "computed from the model's shape", "dollars": ""}
-        return column(unit, lambda row: meter.shown(row.means[unit], unit), 4, meanings[unit])
+        return column(unit, lambda row: meter.format(row.means[unit], unit), 4, meanings[unit])
 
     return [
         column("scaffold", lambda row: row.name),
-        column("budget", lambda row: meter.shown(row.budget)),
+        column("budget", lambda row: meter.format(row.budget)),
         column(metric, _accuracy),
         column(f"minus {reference}", _difference),
         column("p", lambda row: chance(row.against.p) if row.against else NONE, 2),

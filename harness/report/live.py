@@ -20,7 +20,7 @@ from core.base.errors import UserError
 from harness.report import page, texts
 from harness.report.data import Results
 from harness.results import registry
-from harness.results.find import NoResults, archive, comparison, found
+from harness.results.find import NoResults, archive, comparison, results_files
 
 EVERY = 3  # seconds between two requests of a page
 HEADERS = {
@@ -46,7 +46,7 @@ class Live:
     def renew(self) -> None:
         """Read the files that have changed. Raises UserError if there are no results, or a file
         can't be read."""
-        paths = [_newest(path) for path in found(self._names, self._folder)]
+        paths = [_newest(path) for path in results_files(self._names, self._folder)]
         compared = comparison(self._names, self._folder)
         lab = registry.report_of(compared) if compared else None
         records = lab.records(compared) if lab and compared else []

@@ -115,8 +115,8 @@ def _points(run: Results) -> dict[str, Any] | None:
     proofs = run.document["metrics"].get("proofs")
     if proofs is None:
         return None
-    table = tables.worths(proofs)
-    about = [table.about, *tables.lacking(proofs), *tables.written_by(proofs)]
+    table = tables.points_by_group(proofs)
+    about = [table.about, *tables.lines_on_missing_grades(proofs), *tables.written_by(proofs)]
     return replace(table, about=BETWEEN.join(about)).page()
 
 

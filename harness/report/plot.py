@@ -126,7 +126,7 @@ def _against_tokens(document: Document) -> list[tuple[float, dict[str, Any]]] | 
     return points
 
 
-def matched(
+def equal_compute(
     document: Document,
     rows: Sequence[tuple[str, float, dict[str, Any]]],
     path: Path,
@@ -145,7 +145,7 @@ def matched(
             _draw(axes, points, name, *_style(number), "bars", elinewidth=0.7)
         axes.set_xscale("log", base=2)
         budgets = sorted({budget for _, budget, _ in rows})
-        axes.set_xticks(budgets, [meter.shown(budget) for budget in budgets], parse_math=False)
+        axes.set_xticks(budgets, [meter.format(budget) for budget in budgets], parse_math=False)
         axes.minorticks_off()
 
 

@@ -13,7 +13,7 @@ from harness.report.tables import (
     interval,
     is_of_proofs,
     is_priced,
-    lacking,
+    lines_on_missing_grades,
     numbers,
     over_runs,
     points_table,
@@ -246,7 +246,7 @@ def text(document: dict[str, Any], has_legend: bool = True) -> str:
     proofs = metrics.get("proofs")
     parts = [table.text(width)]
     if proofs:
-        parts.append("\n".join([points_table(proofs), *lacking(proofs)]))
+        parts.append("\n".join([points_table(proofs), *lines_on_missing_grades(proofs)]))
     elif len(metrics["steps"]) == 1 and not is_ungraded(document):
         parts.append(_pass_at_k(document))
     parts.append(waits_table(document))

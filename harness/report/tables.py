@@ -120,7 +120,7 @@ def is_of_proofs(document: dict[str, Any]) -> bool:
     return document["metrics"].get("proofs") is not None
 
 
-def worths(proofs: dict[str, Any]) -> Table:
+def points_by_group(proofs: dict[str, Any]) -> Table:
     """Tabulate the points of proofs for all problems, over runs, and by group. `proofs` is a field
     of the metrics."""
     runs = proofs.get("runs")
@@ -151,7 +151,7 @@ def points_table(proofs: dict[str, Any]) -> str:
     grades."""
     if not proofs["points"]["n"]:
         return ""
-    table = worths(proofs)
+    table = points_by_group(proofs)
     return "\n".join([table.body(), "", wrapped(table.about), *written_by(proofs)])
 
 
@@ -172,7 +172,7 @@ def written_by(proofs: dict[str, Any]) -> list[str]:
     return lines
 
 
-def lacking(proofs: dict[str, Any]) -> list[str]:
+def lines_on_missing_grades(proofs: dict[str, Any]) -> list[str]:
     """Format a line for proofs that count as 0 and a line for missing grades, with counts by
     reason."""
     lines = []

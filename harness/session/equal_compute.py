@@ -29,7 +29,7 @@ from core.grading.ungraded import ungraded
 from core.types import Ask, Completion, Grader, Population, Populations, Problem, Scaffold
 from harness import experiment_file
 from harness.report.budgets import UNCOUNTED, in_unit
-from harness.report.matched import Matched
+from harness.report.equal_compute import EqualComputeTable
 from harness.results.cost_meter import TOKENS, UNITS, Meter
 from harness.session import session
 from harness.session.checks import asks_scorer
@@ -172,7 +172,7 @@ def _new_completions(population: Population) -> Iterator[Completion]:
         yield from member.side_calls
 
 
-class Matching(Series):
+class EqualComputeRuns(Series):
     """The runs of a comparison or race. The reference is the first of the `entries`. `meter`
     measures budgets."""
 
@@ -210,9 +210,9 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
             run, results_dir(), comparison, has_scorer=has_scorer
         ) as opened:
             are_proofs = opened.problems.asks_for_proofs
-            series = Matching(comparison, opened, ungraded if are_proofs else by_answer)
+            series = EqualComputeRuns(comparison, opened, ungraded if are_proofs else by_answer)
             runs, budgets = _run_entries(series, run.config)
-        matched = Matched(
+        matched = EqualComputeTable(
             series.folder,
             runs,
             series.entries[0].name,
@@ -226,7 +226,9 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
         print(f"\n{matched.show()}\nresults {series.folder}")
 
 
-def _run_entries(series: Matching, common: Constants) -> tuple[dict[str, list[str]], list[float]]:
+def _run_entries(
+    series: EqualComputeRuns, common: Constants
+) -> tuple[dict[str, list[str]], list[float]]:
     """Run all entries. Return the names of their results by entry, and the budgets in the unit of
     the meter, which the runs of the first entry determine."""
     runs: dict[str, list[str]] = {}

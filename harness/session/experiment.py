@@ -55,11 +55,13 @@ class Experiment(Generic[A]):
         expects `allotted` completions per problem (0: max_completions). `on_step` receives the
         figures of each step (see harness.run.solve)."""
         card = session.server.card
-        self.chosen = session.problems.read_as(card.answer_form(session.config))
-        self.framing = framing.of(session.config, card, self.chosen.problems, session.framing)
+        self.chosen = session.problems.with_answer_form(card.answer_form(session.config))
+        self.framing = framing.from_config(
+            session.config, card, self.chosen.problems, session.framing
+        )
         are_proofs = self.chosen.asks_for_proofs
         self.config: A = card.framed(card.sampled(session.config), are_proofs)
-        self.session: Session[A] = session.but(
+        self.session: Session[A] = session.with_changes(
             config=self.config, problems=self.chosen, framing=self.framing
         )
         self.scaffold = scaffold
@@ -95,7 +97,7 @@ class Experiment(Generic[A]):
     def finish(self, numbers: Sequence[int] = ()) -> Path:
         """Call `run` in a command, and return the results' path. If a signal stops it, exit with
         status 130."""
-        return self.session.asked(self.run(numbers))
+        return self.session.run_until_stopped(self.run(numbers))
 
     async def run(self, numbers: Sequence[int] = ()) -> Path:
         """Run the scaffold on all problems, grade and save the results, and return the path of
@@ -187,7 +189,7 @@ class Experiment(Generic[A]):
     def _add(self, number: int, record: dict[str, Any], population: Population) -> None:
         """Add the record of a problem's next step to the results."""
         if self.figures.add(number, record, population):
-            counts = self.figures.unstated.metrics()["unstated"]
+            counts = self.figures.missing_answers.metrics()["unstated"]
             is_boxed = self.chosen.problems[number].answer_form in (BOXED, WHOLE)
             self.bar.write(f"note: {missing_answers.warning(counts, is_boxed)}")
         self.steps[number].append(json.dumps(record, ensure_ascii=True).encode())

@@ -25,12 +25,12 @@ from harness import experiment_file
 from harness.problems.sets import ProblemSet
 from harness.report import plot, tables
 from harness.report.budgets import bought, in_unit
-from harness.report.matched import TABLE
+from harness.report.equal_compute import TABLE
 from harness.report.table import NONE, Column, Table
 from harness.results import model, write
 from harness.results.cost_meter import UNITS
 from harness.session import session
-from harness.session.equal_compute import Compared, Comparison, Matching
+from harness.session.equal_compute import Compared, Comparison, EqualComputeRuns
 from harness.session.experiment import Experiment
 from harness.session.racing import Standing, intervals, pair_level, race
 
@@ -66,7 +66,7 @@ def run_race(planned: Comparison, namespace: Mapping[str, Any]) -> None:
         with session.open_on_problems(
             run, folder, planned, by_answer, has_scorer=has_scorer
         ) as opened:
-            race = _Race(planned, opened.but(problems=_shuffled(opened)))
+            race = _Race(planned, opened.with_changes(problems=_shuffled(opened)))
             print(f"\n{race.run_all()}\nresults {folder / run.name}\nserve   {race.serving()}")
 
 
@@ -78,7 +78,7 @@ def _shuffled(opened: session.Session[Constants]) -> ProblemSet:
     return replace(chosen, name=f"{chosen.name} (shuffled)", problems=problems)
 
 
-class _Race(Matching):
+class _Race(EqualComputeRuns):
     """A race in a session whose problems are shuffled."""
 
     def __init__(self, planned: Comparison, opened: session.Session[Constants]) -> None:
@@ -222,7 +222,7 @@ class _Race(Matching):
             )
         tokens_of_all = self.n * sum(row["tokens"] for row in rows)
         share = self.tokens.sum() / tokens_of_all
-        amount = self.meter.shown(self.budget)
+        amount = self.meter.format(self.budget)
         budget = f"{amount} {UNITS[self.meter.unit]}"
         level = 100 - 100 * common.ALPHA
         return [

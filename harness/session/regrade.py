@@ -37,7 +37,7 @@ SHOWN = 20  # the most changes to print
 Change = tuple[str, str, str]
 
 
-class Kept:
+class StoredRun:
     """The stored results of one run. `head` is the document without its problems. `rows` are the
     problems in JSON, and `problems` are the same problems as Problem objects."""
 
@@ -119,7 +119,7 @@ class Kept:
             [rows], prices=prices_in(head), scorer_prices=prices_in(head.get("scorer", {}))
         )
         before = head["metrics"]
-        figures.unstated.quote = before.get("unstated", {}).get("quote", "")
+        figures.missing_answers.quote = before.get("unstated", {}).get("quote", "")
         metrics = figures.metrics(checked_amount(before["seconds"])) | _counts_in(before)
         if "scorer" in metrics:
             metrics["scorer"] |= _counts_in(before.get("scorer", {}))
@@ -133,7 +133,7 @@ def regrade(path: Path, way: str = "") -> tuple[Path, dict[str, Any], dict[str, 
     ANSWER. Returns the path of the new file, the old and the new document (without problems), and
     the changes. Raises UserError if the file can't be read, if by_answer did not grade it, or if
     the journals lack a completion."""
-    stored = Kept(path, way)
+    stored = StoredRun(path, way)
     changes: list[Change] = []
     grader = stored.head.get("grader")
     if grader != by_answer.__name__:

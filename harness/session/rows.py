@@ -25,8 +25,8 @@ def special_rows(
     if server.card.effort and not server.card.name:
         text = f"{server.card.effort} (EFFORT). A chat template that does not know it ignores it"
         rows.append(("effort", text))
-    if framed.about:
-        rows.append(("requests", f"with {framed.about}"))
+    if framed.description:
+        rows.append(("requests", f"with {framed.description}"))
     way = server.card.answer_form(config)
     if config.ELICIT:
         rows.append(("answers", f"{way} (ANSWER), asked for once if missing (ELICIT)"))

@@ -76,24 +76,26 @@ class Session(Generic[A_co]):
         # hides the rounding errors of a sum
         return round(self.journal.paid, 9) if self.budget else None
 
-    def but(self, **changes: Any) -> "Session[Any]":
+    def with_changes(self, **changes: Any) -> "Session[Any]":
         """Return a copy of the session with changed fields."""
         return replace(self, **changes)
 
-    def at(self, server: Server) -> "Session[A_co]":
+    def with_server(self, server: Server) -> "Session[A_co]":
         """Return a session with another `server`. Raises UserError if the constants do not fit the
         server."""
-        framed = framing.of(self.config, server.card, earlier=self.framing)
+        framed = framing.from_config(self.config, server.card, earlier=self.framing)
         checks.check_context(server, self.config, framed)
         return replace(self, server=server, framing=framed)
 
     def check(self, config: Asking) -> None:
         """Raise UserError if other constants, of a part of the command, do not fit its servers."""
-        framed = framing.of(config, self.server.card, earlier=self.framing)
+        framed = framing.from_config(config, self.server.card, earlier=self.framing)
         checks.check_context(self.server, config, framed)
         checks.check_scorer(self.scorer, config)
 
-    def asked(self, work: Coroutine[Any, Any, R], note: str = "finished completions are kept") -> R:
+    def run_until_stopped(
+        self, work: Coroutine[Any, Any, R], note: str = "finished completions are kept"
+    ) -> R:
         """Run the coroutine `work` and return its result. If a signal stops it, print `note` or the
         stop's notes, and end the process with status 130."""
         with stopped(lambda: note):
@@ -175,23 +177,23 @@ def stopped(note: Callable[[], str]) -> Iterator[None]:
 
 
 @contextmanager
-def open(
+def open_session(
     name: str,
     config: A,
     folder: Path,
     server: Server | None = None,
     *,
-    opening: Sequence[tuple[str, str]] = (),
+    rows: Sequence[tuple[str, str]] = (),
     journal: Path | None = None,
     is_private: bool = False,
     card: Card | None = None,
 ) -> Iterator[Session[A]]:
-    """Print the rows `opening` (label, text) and open a session. `journal` replaces
+    """Print the `rows` (label, text) and open a session. `journal` replaces
     `folder`/journal/`name`.jsonl. If `is_private`, only its owner may read a new journal. `card`
     is MODEL's card, if it is known already. Raises UserError for a bad journal or unknown price."""
-    if opening:
+    if rows:
         of_card = (card or environment.card()).constants_in(config)
-        _print_rows(name, [*opening, ("constants", of_card)] if of_card else opening)
+        _print_rows(name, [*rows, ("constants", of_card)] if of_card else rows)
     path = journal or folder / "journal" / f"{name}.jsonl"
     with Journal(path, is_private) as opened:
         if lines := opened.damaged:
@@ -221,7 +223,7 @@ def _with_budget(session: Session[A], server: Server | None) -> Session[A]:
             f"MAX_DOLLARS={config.MAX_DOLLARS:g}: {format_dollars(session.journal.paid)} is already spent",
             flush=True,
         )
-    return session.but(budget=Budget(session.journal, config.MAX_DOLLARS))
+    return session.with_changes(budget=Budget(session.journal, config.MAX_DOLLARS))
 
 
 class _Problems(NamedTuple):
@@ -271,19 +273,19 @@ def open_on_problems(
         checks.check_scorer_is_set()
     choice = _Problems(run.name, config, planned, checks.taken_by(grader), given)
     # before a download, so that errors are reported early
-    framed = framing.of(config, card)
+    framed = framing.from_config(config, card)
     need = need_of(planned, config, framed.tokens)
     # Unless the server's card decides, read the problems first, so that errors in them are reported
     # early.
     chosen = None if choice.is_default else choice.load(card)
     if chosen:
-        framed = framing.of(config, card, chosen.problems, framed)
+        framed = framing.from_config(config, card, chosen.problems, framed)
     if card.base_url:
         checks.check_prices(card, card.model, config)  # before the first request
     load_client()
     with serving(need) as server:
         chosen = chosen or choice.load(server.card)
-        framed = framing.of(config, server.card, chosen.problems, framed)
+        framed = framing.from_config(config, server.card, chosen.problems, framed)
         checks.check_context(server, config, framed)
         scorer = graders_server() if grader or has_scorer else None
         if scorer:
@@ -293,9 +295,9 @@ def open_on_problems(
         plan = plan_of(planned, config, len(chosen.problems), is_graded)
         rows = first_rows(server, chosen, choice.is_default, plan)
         rows += special_rows(config, server, framed, scorer if has_scorer else None)
-        with open(run.name, config, folder, server, opening=rows, card=card) as session:
+        with open_session(run.name, config, folder, server, rows=rows, card=card) as session:
             session = _with_budget(session, scorer)
-            yield session.but(problems=chosen, framing=framed, scorer=scorer)
+            yield session.with_changes(problems=chosen, framing=framed, scorer=scorer)
 
 
 def need_of(planned: Bounded, config: Constants, shots: int = 0) -> Need:

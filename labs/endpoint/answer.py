@@ -18,7 +18,7 @@ from core.eval import Groups, groups
 from core.generate import Generator
 from core.grading.text import read_reply
 from core.types import Completion, Message, Population, Problem, Sampling, Scaffold
-from harness.experiment_file import of_scaffolds, scaffold_named
+from harness.experiment_file import experiments_by_scaffold, scaffold_named
 from labs.endpoint import chat
 from labs.endpoint.chat import ChatRequest, Refusal
 
@@ -215,7 +215,7 @@ def named(words: Sequence[str]) -> str:
     for word in words:
         if word.startswith("SCAFFOLD="):
             given = word.removeprefix("SCAFFOLD=")
-    by_experiment = {experiment: name for name, experiment in of_scaffolds().items()}
+    by_experiment = {experiment: name for name, experiment in experiments_by_scaffold().items()}
     return by_experiment.get(given, given)
 
 

@@ -14,7 +14,7 @@ from core.base.errors import UserError
 from core.client.journal import content_key
 from core.constants import BOXED, Carrying, Constants, Framed, Repeated, rules
 from core.types import Message, Problem, Scaffold
-from harness.experiment_file import of_scaffolds
+from harness.experiment_file import experiments_by_scaffold
 
 # OpenAI's fields (and two that servers add), and the constants that they set. max_completion_tokens
 # has precedence.
@@ -170,7 +170,7 @@ def read(body: bytes, served: str, offers: Mapping[str, Offer], way: str = BOXED
             "model_not_found",
             404,
         )
-    for other in of_scaffolds().keys() - {chosen}:
+    for other in experiments_by_scaffold().keys() - {chosen}:
         if fields.get(other) is not None:
             raise Refusal(
                 f"{other} is another scaffold. Name the object with the constants {chosen}", other

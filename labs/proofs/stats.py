@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(text(read([path.expanduser() for path in args.files]), args.markdown))
 
 
-def answers(args: Namespace, folder: Path) -> bool:
+def dispatch(args: Namespace, folder: Path) -> bool:
     """Print the statistics and write the page. Return False if no .jsonl file is named. Raises
     UserError."""
     files = [Path(name).expanduser() for name in args.results if name.endswith(".jsonl")]
@@ -106,7 +106,7 @@ def text(runs: Runs, markdown: bool = False) -> str:
 
 def tables_of(runs: Runs) -> list[Table]:
     """Tabulate points (of all problems, over runs, and by part of the set), runs, and tokens."""
-    table = tables.worths(_metrics(runs))
+    table = tables.points_by_group(_metrics(runs))
     columns = [replace(table.columns[0], head="part"), *table.columns[1:]]
     return [replace(table, title="Points", columns=columns), over_runs(runs), tokens(runs)]
 
@@ -173,7 +173,7 @@ def tokens(runs: Runs) -> Table:
 
 def notes(runs: Runs) -> list[str]:
     """Return notes on proofs without points, and on runs with different problems."""
-    found = tables.lacking(_metrics(runs))
+    found = tables.lines_on_missing_grades(_metrics(runs))
     if len({frozenset(line.problem for line in run) for run in runs.values()}) > 1:
         found.append("the runs have different problems, so their means are not comparable")
     return found

@@ -10,9 +10,9 @@ from typing import Any
 
 from core.base.errors import RedirectRefused, UserError
 from core.engines import queries
-from core.engines.dialect import STREAM_INTERVAL, OnGpu
 from core.engines.identity import fingerprint
 from core.engines.need import FEWEST_HELD, MOST_RUNNING, ServerSize
+from core.engines.on_gpu import STREAM_INTERVAL, OnGpu
 from core.engines.protocol import NO_PENALTIES, WAITING, Server, is_local
 from core.engines.queries import count, line, page_of, tail_by_tokens
 from core.engines.wanted import Hosting

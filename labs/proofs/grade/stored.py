@@ -16,12 +16,12 @@ from core.eval import grade_answers
 from core.types import MAX_POINTS, Completion, Grade, Graded, Population, Problem
 from harness.report import tables
 from harness.report.budgets import counting
-from harness.report.matched import compared_in
+from harness.report.equal_compute import compared_in
 from harness.results import read, records
 from harness.results.find import archive
 from harness.results.merge import merge
 from harness.results.model import StepResult
-from harness.session.regrade import Kept
+from harness.session.regrade import StoredRun
 from labs.proofs.grade import lines
 from labs.proofs.grade.asking import Item, Source
 from labs.proofs.proofs import BY_GRADER, Points, fields
@@ -86,8 +86,8 @@ def of_comparison(folder: Path, all_steps: bool) -> Source:
 def _source(name: str, paths: Sequence[Path], steps: Steps, finish: Finish) -> Source:
     """Return the proofs of runs in the files `paths`. `finish` gets the new files and the grading's
     description."""
-    runs: list[tuple[Kept, Populations]] = []
-    for kept in map(Kept, paths):
+    runs: list[tuple[StoredRun, Populations]] = []
+    for kept in map(StoredRun, paths):
         with archive(kept.path, kept.head["experiment"]) as journals:
             chosen = [(place, step) for place, row in enumerate(kept.rows) for step in steps(row)]
             runs.append(
@@ -105,7 +105,7 @@ def _source(name: str, paths: Sequence[Path], steps: Steps, finish: Finish) -> S
     ) -> tuple[str, dict[str, Path]]:
         given = iter(points)  # in the order of the items
 
-        def save(kept: Kept, populations: Populations) -> Path:
+        def save(kept: StoredRun, populations: Populations) -> Path:
             def remade(place: int, step: Row) -> Row:
                 if (population := populations.get((place, step["step"]))) is None:
                     return step

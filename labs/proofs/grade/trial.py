@@ -203,7 +203,7 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
                 ("engine", server.choice),
                 ("plan", f"{len(ways)} prompts and attacks, at most {most:,} gradings"),
             ]
-            with session.open(name, config, folder, server, opening=rows) as opened:
+            with session.open_session(name, config, folder, server, rows=rows) as opened:
 
                 async def grade_ways() -> list[list[Points]]:
                     return [
@@ -211,7 +211,7 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
                         for way in ways
                     ]
 
-                points = opened.asked(grade_ways(), "gradings so far are kept")
+                points = opened.run_until_stopped(grade_ways(), "gradings so far are kept")
             document = _head(name, config, server, chosen)
             document |= compared([*zip(ways, points, strict=True)], server.card.price)
             document |= {"started": started, "ended": write.now(), "left_out": left_out}

@@ -257,7 +257,7 @@ def test_constants_of_a_card_replace_the_file_s_and_the_command_line_replaces_th
     )
     config = run_with(monkeypatch, tmp_path / "mine.toml", "K=1")
     assert (config.N, config.K, config.MAX_TOKENS, config.T) == (4, 1, 160, RSA.constants().T)
-    with session.open("x", config, tmp_path, opening=[("model", "m")]):
+    with session.open_session("x", config, tmp_path, rows=[("model", "m")]):
         assert "N=4 MAX_TOKENS=160, from the card mine\n" in capsys.readouterr().out
 
 

@@ -12,10 +12,10 @@ from msgspec import structs
 
 from core.base.errors import UserError
 from core.engines import gpus, process
-from core.engines.dialect import OnGpu
 from core.engines.dialects.sglang import DIALECT as SGLANG
 from core.engines.dialects.vllm import DIALECT as VLLM
 from core.engines.need import MOST_RUNNING, Need, ServerSize, server_size
+from core.engines.on_gpu import OnGpu
 from core.engines.protocol import Server
 from core.engines.shape import QED_NANO
 from core.engines.wanted import Hosting

@@ -80,7 +80,10 @@ def digest(lines: Iterable[str]) -> str:
 
 def pins(name: str) -> dict[str, Any]:
     """Return the pinned values of a scaffold."""
-    scaffold, found = SCAFFOLDS[name], experiment_file.load(experiment_file.of_scaffolds()[name])
+    scaffold, found = (
+        SCAFFOLDS[name],
+        experiment_file.load(experiment_file.experiments_by_scaffold()[name]),
+    )
     config = constants.read(scaffold.constants, found.namespace)
     models = recorded(scaffold)
     return {

@@ -7,7 +7,7 @@ import pytest
 
 from core.engines.cards import Card
 from core.rsa import BASELINE, RSA, SampleConstants
-from harness.results.missing_answers import Unstated
+from harness.results.missing_answers import MissingAnswers
 from harness.run import solve_sync
 from harness.session import regrade
 from tests.fakes import server as fakes
@@ -74,7 +74,7 @@ def test_a_warning_needs_replies_that_mostly_ended(
 ) -> None:
     one = {"answer": None, "correct": False, "doubt": doubt}
     members = [one | {"finish_reason": "length" if i < length else "stop"} for i in range(20)]
-    counts = Unstated()
+    counts = MissingAnswers()
     assert not counts.add({"members": members[:19]}) and counts.metrics() == {}
     assert counts.add({"members": members[19:]}) is warns and bool(counts.metrics()) is warns
     assert not counts.add({"members": members})
