@@ -16,8 +16,8 @@ from harness.results.warnings import is_ungraded
 
 NOT_GRADED = "not graded"
 ONE_RUN = {"RUNS": 1}  # single runs lack this constant
-# The metrics of graded proofs by their names in harness/results/proof_points.py. Proofs have no vote and
-# no accuracy.
+# The metrics of graded proofs by their names in harness/results/proof_points.py. Proofs have no
+# vote and no accuracy.
 POINTS = f"mean points, % of {MAX_POINTS}"
 SHARES = {"points": POINTS, "good": f"{GOOD} points or more", "full": f"{MAX_POINTS} points"}
 MERGE_NAMES = {

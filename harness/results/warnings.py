@@ -102,7 +102,7 @@ def _nothing_right(run: Run) -> list[str]:
     is_any_right = any(step["mean_accuracy"]["value"] for step in run.steps)
     if not is_voted or is_any_vote_right or is_any_right:
         return []
-    unread = f"{run.count('unread')} of {run.completions} replies are unread"
+    unread = f"{run.count('unread')} of {run.completions} replies have no readable answer"
     return [
         f"no reply of the run is right ({unread}). Compare a few replies with the reference answers"
     ]

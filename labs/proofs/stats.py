@@ -140,11 +140,13 @@ def tokens(runs: Runs) -> Table:
     """Tabulate the output tokens of proofs: least, mean and most, for all, right and wrong proofs,
     and of gradings."""
     lines = [*chain.from_iterable(runs.values())]
-    graded = [line for line in lines if line.worth is not None]
+    graded = [line for line in lines if line.points_share is not None]
     kinds = {
         "all proofs": [line.run for line in lines],
-        f"right ({GOOD} points or more)": [line.run for line in graded if is_good(line.worth or 0)],
-        "wrong": [line.run for line in graded if not is_good(line.worth or 0)],
+        f"right ({GOOD} points or more)": [
+            line.run for line in graded if is_good(line.points_share or 0)
+        ],
+        "wrong": [line.run for line in graded if not is_good(line.points_share or 0)],
         "gradings": [line.grading for line in lines],
     }
     known = [
@@ -184,7 +186,7 @@ def _metrics(runs: Runs) -> dict[str, Any]:
         Proved(
             line.problem,
             line.groups,
-            [{"worth": line.worth, "grade": line.worth, "ungraded": line.why}],
+            [{"points_share": line.points_share, "grade": line.points_share, "ungraded": line.why}],
             run,
         )
         for run, lines in enumerate(runs.values())

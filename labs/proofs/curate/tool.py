@@ -118,7 +118,8 @@ def main(tool: Tool, argv: Sequence[str]) -> None:
         if not total:
             columns = names_in(rows[0]) if rows else "is missing"
             raise UserError(
-                f"no row of {argv[0]} has {column_names('solution')}. Add solutions. Row 1: {columns}"
+                f"no row of {argv[0]} has {column_names('solution')}. Add solutions. Row 1: "
+                f"{columns}"
             )
         with asking.graders_server(config) as server:
             opening = [

@@ -185,7 +185,7 @@ async def grade_all(
         return await proofs.grade(item.problem, item.proof, ask, config.GRADES, config.SEED, chosen)
 
     def so_far(results: Iterable[Points]) -> str:
-        known = [each.worth for each in results if each.worth is not None]
+        known = [each.points_share for each in results if each.points_share is not None]
         return (
             f"mean {mean_by_problem(known).value * MAX_POINTS:.2f} of {MAX_POINTS}, n={len(known)}"
             if known

@@ -135,9 +135,10 @@ def _record(
     """Return a population's record with its points. If an answer in doubt has a grader's points,
     they decide."""
     if problem.is_proof:
-        known = [each.worth for each in points if each.worth is not None]
+        known = [each.points_share for each in points if each.points_share is not None]
         grades = [
-            Grade(each.worth, doubt=each.ungraded, side_calls=tuple(each.calls)) for each in points
+            Grade(each.points_share, doubt=each.ungraded, side_calls=tuple(each.calls))
+            for each in points
         ]
         graded = Graded(grades, sum(known) / len(known) if known else None)
     else:
@@ -175,10 +176,10 @@ def written(proof: Completion) -> dict[str, int | None]:
 
 
 def _fields(problem: Problem, points: Points, prices: Prices | None) -> Row:
-    """Return a graded member's new fields. An answer has no `grade` and no `worth`, because it is
-    right or wrong. Only a grader's gradings are stored."""
+    """Return a graded member's new fields. An answer has no `grade` and no `points_share`, because
+    it is right or wrong. Only a grader's gradings are stored."""
     found = fields(points, prices)
-    always = {"grade", "worth"} if problem.is_proof else set()
+    always = {"grade", "points_share"} if problem.is_proof else set()
     if points.gradings and points.by == BY_GRADER:
         always |= {"grades", "spread", "reasons", "scheme", "grade_cost"}
     if_any = ("ungraded", "graded_by", "self_evaluation_left_out")

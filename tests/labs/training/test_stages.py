@@ -54,8 +54,8 @@ def test_another_run_is_renamed_with_its_files(
     made = begun(tmp_path / "seed0", "two")
     kept = tmp_path / "seed0.20261124-030000"
     note = (
-        f"note: {made.run_folder} belonged to another run (other constants, data or model). The folder is "
-        f"now {kept}\n"
+        f"note: {made.run_folder} belonged to another run (other constants, data or model). The "
+        f"folder is now {kept}\n"
     )
     assert capsys.readouterr().out == note
     assert not made.path.exists() and sorted(path.name for path in kept.iterdir()) == [
