@@ -53,8 +53,8 @@ def end_of(finish_reason: str | None) -> str:
 
 
 def opening_for(text: str, form_and_type: str) -> str:
-    """Return the opening `text` of an answer, without its box if the reading (Problem.form_and_type)
-    expects none."""
+    """Return the opening `text` of an answer, without its box if the reading
+    (Problem.form_and_type) expects none."""
     if form_and_type.startswith((f"{TEXT} ", f"{LAST_NUMBER} ")):
         return text.removesuffix(BOX)
     return text
@@ -285,10 +285,11 @@ class Member:
 
     After verification, `self_score` is in [0, 1] (None: no readable verdict) and `verdicts`
     contains the single verdicts. A scaffold's own score, such as a reward model's, may be any
-    number without verdicts. Results contain both kinds, with their AUC. `side_calls` are further completions for this candidate (verifications,
-    selections, summaries, plans). `carried_over` means that an earlier population of this problem
-    contains the candidate and counts its tokens. `notes` name faults that were handled, in a fixed
-    wording ("invalid selection"). Results count the notes."""
+    number without verdicts. Results contain both kinds, with their AUC. `side_calls` are further
+    completions for this candidate (verifications, selections, summaries, plans). `carried_over`
+    means that an earlier population of this problem contains the candidate and counts its tokens.
+    `notes` name faults that were handled, in a fixed wording ("invalid selection"). Results count
+    the notes."""
 
     completion: Completion
     parents: list[int] = field(default_factory=list)

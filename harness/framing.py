@@ -213,7 +213,8 @@ def _read(path: Path, answer_form: str) -> tuple[Shot, ...]:
         replies = _replies(dict(problem.columns), answer_form)
         if problem.is_proof or not all(replies):
             raise UserError(
-                f"row {number} of {path} needs an answer and a worked {column_names('solution')}. So "
+                f"row {number} of {path} needs an answer and a worked {column_names('solution')}. "
+                "So "
                 'does each of its "candidates", if it has any'
             )
         reply, *candidates = replies

@@ -52,8 +52,8 @@ class Budget:
                 raise RunExhausted(
                     f"MAX_DOLLARS={self._limit:g} does not suffice for another request. "
                     f"{format_dollars(self.journal.paid)} is spent, and the next request may cost "
-                    f"{format_dollars(amount)} more. Run the same command with a higher MAX_DOLLARS: "
-                    "finished work is kept"
+                    f"{format_dollars(amount)} more. Run the same command with a higher "
+                    "MAX_DOLLARS: finished work is kept"
                 )
             self.waiting += 1
             try:

@@ -158,8 +158,8 @@ class RetryingClient:
             self._retrying.pop(tries, None)
 
     async def _send_once(self, body: dict[str, Any], patience: float) -> Reply:
-        """Wait until the rate limit allows a request, then send it. Raises Failure, and RedirectRefused
-        for a redirect."""
+        """Wait until the rate limit allows a request, then send it. Raises Failure, and
+        RedirectRefused for a redirect."""
         entered = await self._rates.enter()
         try:
             reply = await self.http.send(body, patience, self._timeout)

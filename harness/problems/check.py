@@ -120,8 +120,8 @@ def _answer(row: _Row, answer_type: str, is_needed: bool) -> str | None:
     is_valid = isinstance(answer, (int, float, str)) and not isinstance(answer, bool)
     if not is_valid or not _is_text(str(answer)):
         raise UserError(
-            f"{row.place} needs {column_names('answer')}, a number, UTF-8 text or a list of them. In a "
-            f"solution it follows ####. Its fields: {row.column_names}"
+            f"{row.place} needs {column_names('answer')}, a number, UTF-8 text or a list of them. "
+            f"In a solution it follows ####. Its fields: {row.column_names}"
         )
     text = str(answer).strip()
     if answer_type == PROOF:

@@ -2,9 +2,9 @@
 over several seeds.
 
 The first scaffold draws plain samples, and is the reference. A budget of n is the mean cost of n
-reference samples, in completion tokens or in the unit BUDGET_IN (harness/results/cost_meter.py). All
-other scaffolds run once per seed until they end or exceed the largest budget. For each budget, the
-last step that it pays for completely counts, so one run covers all budgets. The cost includes
+reference samples, in completion tokens or in the unit BUDGET_IN (harness/results/cost_meter.py).
+All other scaffolds run once per seed until they end or exceed the largest budget. For each budget,
+the last step that it pays for completely counts, so one run covers all budgets. The cost includes
 reviews, selections and plans. Proofs are graded later (labs/proofs/grade/stored.py). Scaffolds that
 begin with samples share these samples if the seed is the same."""
 

@@ -220,7 +220,10 @@ def _with_budget(session: Session[A], server: Server | None) -> Session[A]:
         return session
     if config.MAX_DOLLARS and session.journal.paid:
         print(
-            f"MAX_DOLLARS={config.MAX_DOLLARS:g}: {format_dollars(session.journal.paid)} is already spent",
+            (
+                f"MAX_DOLLARS={config.MAX_DOLLARS:g}: {format_dollars(session.journal.paid)} is "
+                "already spent"
+            ),
             flush=True,
         )
     return session.with_changes(budget=Budget(session.journal, config.MAX_DOLLARS))

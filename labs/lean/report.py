@@ -1,5 +1,5 @@
-"""Report searches in Lean for report.sh (harness/results/registry.py): tables as text, and a page with
-theorems and trees.
+"""Report searches in Lean for report.sh (harness/results/registry.py): tables as text, and a page
+with theorems and trees.
 
 It reads only files that searches wrote. The page is one HTML file that needs no network. The page
 contains a model's texts as packed JSON and shows them as text nodes, so that they can't run as code

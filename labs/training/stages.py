@@ -39,8 +39,8 @@ class Record:
         others: str,
         files: Iterable[Path] = (),
     ) -> Self:
-        """Begin the run that `head` describes, or resume it if the record in `run_folder` has the same
-        field "run".
+        """Begin the run that `head` describes, or resume it if the record in `run_folder` has the
+        same field "run".
 
         `read` loads the record to resume, and `update` replaces fields of its head. Another run's
         folder is renamed, and `files` are moved into it. A note names the inputs `others` that may
@@ -54,8 +54,8 @@ class Record:
                 return record
             renamed = put_aside(run_folder, files)
             print(
-                f"note: {run_folder} belonged to another run (other constants, {others} or model). The "
-                f"folder is now {renamed}"
+                f"note: {run_folder} belonged to another run (other constants, {others} or model). "
+                f"The folder is now {renamed}"
             )
         make_folder(run_folder)
         return cls(run_folder, head)
