@@ -119,9 +119,9 @@ def _constants_with(
     own constants as defaults."""
     experiments = experiments_by_scaffold()
     choices = (*experiments, *experiments.values())
-    about = "name of the scaffold that writes the solutions"
+    help_text = "name of the scaffold that writes the solutions"
     types: dict[str, Any] = {"SCAFFOLD": str}
-    values: dict[str, Any] = {"SCAFFOLD": constant(name, about, choices=choices)}
+    values: dict[str, Any] = {"SCAFFOLD": constant(name, help_text, choices=choices)}
     for declared in fields(scaffold.constants):
         if declared.name in namespace and declared.name not in rules(Constants):
             types[declared.name] = declared.type

@@ -103,12 +103,12 @@ def expand(scaffold: Scaffold[Any], namespace: Mapping[str, Any], words: Sequenc
     scaffolds = {"": scaffold}
     if "SCAFFOLD" in lists and "SCAFFOLD" in rules(scaffold.constants):
         scaffolds = {name: scaffold_named(name) for name in lists["SCAFFOLD"].split(",")}
-    known: dict[str, Rule] = {}
+    all_rules: dict[str, Rule] = {}
     for listed_scaffold in scaffolds.values():
-        known |= rules(listed_scaffold.constants)
+        all_rules |= rules(listed_scaffold.constants)
     values: dict[str, list[Any]] = {}
-    for name in _swept(lists, known):
-        values[name] = _values(known[name], name, lists[name])
+    for name in _swept(lists, all_rules):
+        values[name] = _values(all_rules[name], name, lists[name])
     swept = tuple(f"{name}=" for name in values)
     fixed = [word for word in words if not word.startswith(swept)]
     card = environment.card()
@@ -149,11 +149,11 @@ def _lists(words: Sequence[str]) -> dict[str, str]:
     return {name: value for name, value in settings.items() if "," in value}
 
 
-def _swept(lists: Mapping[str, str], known: Mapping[str, Rule]) -> list[str]:
+def _swept(lists: Mapping[str, str], all_rules: Mapping[str, Rule]) -> list[str]:
     """Return the names whose values are lists. A text without choices may contain commas."""
     names: list[str] = []
     for name in lists:
-        rule = known.get(name)
+        rule = all_rules.get(name)
         if rule is None or rule.free or name in SHARED:
             continue
         if rule.type is not str or rule.choices:

@@ -144,8 +144,8 @@ async def solve(
         # no await inside, because other tasks may differ
         with environment.setting(MODEL=model, BASE_URL=base_url):
             command, given_set = _command_of(scaffold, problems, grader, name, given)
-            place = Path(folder) if folder else results_dir()
-            context = session.open_on_problems(command, place, scaffold, grader, given_set)
+            results_folder = Path(folder) if folder else results_dir()
+            context = session.open_on_problems(command, results_folder, scaffold, grader, given_set)
             opened = opening.enter_context(context)
         path, _ = await run_all(opened, scaffold, grader, on_step=on_step)
         return Results(path)

@@ -230,9 +230,9 @@ def _task(
         low, high = machine.seconds(loads, max(load.count for load in loads))
         rows = [*estimate.model_rows(on, subject.label, whole=False), *rows]
         rows.append(("time", f"{hours((low, high))} for generating"))
-        least, most = _training_seconds(work, on)
-        training += f", {hours((least, most))} at 6 operations per parameter and token"
-        cost = money((low + least, high + most), price)
+        lowest, highest = _training_seconds(work, on)
+        training += f", {hours((lowest, highest))} at 6 operations per parameter and token"
+        cost = money((low + lowest, high + highest), price)
     else:
         rows += without_gpu(subject, loads, lengths, price)
         training += ". The time is unknown"
@@ -257,9 +257,9 @@ def _training_seconds(work: Work, on: OnGpu) -> tuple[float, float]:
     """Return the shortest and the longest time of training, at 6 operations per parameter and
     token."""
     operations = 6 * on.shape.parameters * work.trained
-    least = operations / (on.gpu.flops * BEST.compute)
-    most = operations / (on.gpu.flops * WORST.compute)
-    return least, most
+    lowest = operations / (on.gpu.flops * BEST.compute)
+    highest = operations / (on.gpu.flops * WORST.compute)
+    return lowest, highest
 
 
 def _parser() -> Parser:

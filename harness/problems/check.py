@@ -29,7 +29,7 @@ def check(
 
     `wanted` is the kind that the grader accepts. With ANSWERS, every row needs an answer, unless it
     is a proof."""
-    parsed = [_Row(place, row) for place, row in rows]
+    parsed = [_Row(location, row) for location, row in rows]
     are_integers = all(row.may_be_integer for row in parsed)
     problems: list[Problem] = []
     places: dict[str, str] = {}
@@ -37,10 +37,10 @@ def check(
         problem = _problem(row, number, wanted, are_integers)
         if problem.id in places:
             raise UserError(
-                f"{row.place} repeats the id {problem.id!r:.80} of {places[problem.id]}. Give "
+                f"{row.location} repeats the id {problem.id!r:.80} of {places[problem.id]}. Give "
                 'every problem a different "id"'
             )
-        places[problem.id] = row.place
+        places[problem.id] = row.location
         problems.append(problem)
     if not problems:
         raise UserError(f"{source} has no problems. Add at least one")
@@ -50,8 +50,8 @@ def check(
 class _Row:
     """A row of a problem set. `columns` has the data set's names, and `fields` has ours."""
 
-    def __init__(self, place: str, columns: Any) -> None:
-        self.place = place
+    def __init__(self, location: str, columns: Any) -> None:
+        self.location = location
         self.columns = columns
         self.fields = fields_of(columns) if isinstance(columns, dict) else {}
 
@@ -68,7 +68,7 @@ class _Row:
 def _problem(row: _Row, number: int, wanted: str, are_integers: bool) -> Problem:
     """Build the problem of a row. `number` is its id, if the row states no id."""
     if not isinstance(row.columns, dict):
-        raise UserError(f'{row.place} must be an object like {{"problem": "…", "answer": 42}}')
+        raise UserError(f'{row.location} must be an object like {{"problem": "…", "answer": 42}}')
     statement = _statement(row)
     answer_type = row.fields.get("answer_type", _usual_type(row, wanted, are_integers))
     answer = _answer(row, answer_type, is_needed=wanted == ANSWERS and answer_type != PROOF)
@@ -84,7 +84,7 @@ def _statement(row: _Row) -> str:
         return statement.strip()
     advice = ALPACAS if row.columns.keys() >= ALPACA else ""
     raise UserError(
-        f"{row.place} needs {column_names('problem')}, a non-empty text without lone surrogates "
+        f"{row.location} needs {column_names('problem')}, a non-empty text without lone surrogates "
         f"(\\ud800 to \\udfff). Its fields: {row.column_names}{advice}"
     )
 
@@ -103,7 +103,8 @@ def _id(row: _Row, number: int) -> str:
     is_valid = isinstance(id_, (int, str)) and not isinstance(id_, bool)
     if not is_valid or not _is_text(str(id_)):
         raise UserError(
-            f'{row.place} has an invalid "id" {id_!r:.80}. Give a whole number or non-empty UTF-8 '
+            f'{row.location} has an invalid "id" {id_!r:.80}. Give a whole number or non-empty '
+            "UTF-8 "
             "text"
         )
     return str(id_)
@@ -120,22 +121,22 @@ def _answer(row: _Row, answer_type: str, is_needed: bool) -> str | None:
     is_valid = isinstance(answer, (int, float, str)) and not isinstance(answer, bool)
     if not is_valid or not _is_text(str(answer)):
         raise UserError(
-            f"{row.place} needs {column_names('answer')}, a number, UTF-8 text or a list of them. "
-            f"In a solution it follows ####. Its fields: {row.column_names}"
+            f"{row.location} needs {column_names('answer')}, a number, UTF-8 text or a list of "
+            f"them. In a solution it follows ####. Its fields: {row.column_names}"
         )
     text = str(answer).strip()
     if answer_type == PROOF:
         return text
     if len(text) > MAX_ANSWER_CHARS or text in ("nan", "inf", "-inf"):
         raise UserError(
-            f'{row.place} has "answer" {text:.40}, which is nan, inf or over {MAX_ANSWER_CHARS} '
+            f'{row.location} has "answer" {text:.40}, which is nan, inf or over {MAX_ANSWER_CHARS} '
             "characters"
         )
     if answer_type != "integer":
         return text
     if not _is_whole(text):
         raise UserError(
-            f'{row.place} has type "integer", but its answer {text!r} is not an integer from 0 '
+            f'{row.location} has type "integer", but its answer {text!r} is not an integer from 0 '
             "to 999"
         )
     return str(int(text))

@@ -208,8 +208,8 @@ def pair(figures: Sequence[Row], reference: str, tests: int = 0) -> None:
 
 def _mean(scores: Sequence[float | None]) -> float:
     """Average the scores that are not None. Return nan if all are None."""
-    known = [score for score in scores if score is not None]
-    return float(np.mean(known)) if known else math.nan
+    known_scores = [score for score in scores if score is not None]
+    return float(np.mean(known_scores)) if known_scores else math.nan
 
 
 def counting(

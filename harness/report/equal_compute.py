@@ -46,8 +46,8 @@ class Contents:
     def below(self) -> str:
         """Return the notes and the legend as lines below the tables."""
         explained = legend(self.tables[0].columns)
-        about = f"brackets contain 95% intervals over problems. {explained}"
-        return "\n".join(f"note: {note}" for note in (*self.notes, about))
+        text = f"brackets contain 95% intervals over problems. {explained}"
+        return "\n".join(f"note: {note}" for note in (*self.notes, text))
 
 
 @dataclass(frozen=True)
@@ -233,12 +233,12 @@ class Sweep(EqualComputeTable):
     def _columns(self, figures: Sequence[Row], best: str) -> list[Column]:
         metric = POINTS if self.of_proofs else "vote"
         by_head = {column.head: column for column in columns_of(figures, best, self.meter, metric)}
-        shown = [replace(by_head["scaffold"], head="run"), by_head[metric]]
+        columns = [replace(by_head["scaffold"], head="run"), by_head[metric]]
         if not self.of_proofs:
             means = [interval(row.mean.to_json()) for row in figures]
-            shown.append(Column("mean", means, "accuracy of all members of the last population"))
+            columns.append(Column("mean", means, "accuracy of all members of the last population"))
         front = ["+" if row.more["front"] else "" for row in figures]
-        shown += [
+        columns += [
             by_head[f"minus {best}"],
             replace(by_head["p (Holm)"], meaning=HOLM),
             Column("front", front, "+ if all cheaper runs are less accurate"),
@@ -254,8 +254,8 @@ class Sweep(EqualComputeTable):
             "dollars",
         ):
             if head in by_head:
-                shown.append(by_head[head])
-        return shown
+                columns.append(by_head[head])
+        return columns
 
     def draw(self, document: dict[str, Any], graded: Sequence[Row]) -> None:
         """Draw the vote against tokens, and the map."""

@@ -39,7 +39,7 @@ class Live:
         self._folder = folder
         self._versions: list[FileVersion] = []
         self.runs: list[Results] = []
-        self.known: dict[str, Any] = {}
+        self.page_data: dict[str, Any] = {}
         self.view: registry.View | None = None
         self.tag = ""
 
@@ -60,7 +60,7 @@ class Live:
             runs.append(read.get(version) or Results(path))
         self.runs = runs
         self.view = lab.page(compared, runs) if lab and compared and records else None
-        self.known = page.data(runs, view=self.view)
+        self.page_data = page.data(runs, view=self.view)
         self._versions = versions
         self.tag = f'"{hash(tuple(versions))}"'
 
@@ -89,7 +89,7 @@ def application(live: Live) -> Starlette:
             headers = HEADERS | {"Refresh": str(EVERY)}
             return Response(f"waiting: {error}\n", 503, headers, "text/plain")
         if request.url.path == "/":
-            pieces = page.html(live.known, live=EVERY, view=live.view)
+            pieces = page.html(live.page_data, live=EVERY, view=live.view)
             return Response(b"".join(pieces), 200, HEADERS, "text/html")
         if request.url.path == "/data":
             return _data(live, request.headers.get("if-none-match"))
@@ -105,7 +105,7 @@ def _data(live: Live, tag: str | None) -> Response:
     headers = HEADERS | {"ETag": live.tag}
     if tag == live.tag:
         return Response(None, 304, headers, "application/json")
-    body = json.dumps(live.known, ensure_ascii=True)
+    body = json.dumps(live.page_data, ensure_ascii=True)
     return Response(body, 200, headers, "application/json")
 
 

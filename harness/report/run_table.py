@@ -39,7 +39,7 @@ def steps_table(document: dict[str, Any]) -> Table:
     _add_rates(table)
     _add_costs(table)
     _add_counts(table)
-    return Table(title(document), table.columns, about=table.about)
+    return Table(title(document), table.columns, legend_end=table.legend_end)
 
 
 class _Columns:
@@ -57,7 +57,7 @@ class _Columns:
         return self.is_graded and not self.are_proofs
 
     @property
-    def about(self) -> str:
+    def legend_end(self) -> str:
         if not self.is_graded:
             return ""
         unit = "points" if self.are_proofs else "accuracies"
@@ -207,9 +207,9 @@ def waits_table(document: dict[str, Any]) -> str:
 
     def add(head: str, meaning: str, read: Callable[[Step, Step], str]) -> None:
         cells = [read(step, wait) for step, wait in rows]
-        shown.append(Column(head, cells, meaning))
+        waits_columns.append(Column(head, cells, meaning))
 
-    shown: list[Column] = []
+    waits_columns: list[Column] = []
     if len(steps) > 1:
         add("step", "", lambda step, _: str(step["step"]))
     meaning = "answers after this many waits, or a member's last answer"
@@ -219,7 +219,7 @@ def waits_table(document: dict[str, Any]) -> str:
     add("waited", "members with this number of waits or more", _waited)
     meaning = "completion tokens up to this wait, including earlier answers"
     add("tokens a problem", meaning, _tokens_to_wait)
-    table = Table("", shown)
+    table = Table("", waits_columns)
     return f"{table.body()}\n\n{table.legend()}"
 
 

@@ -134,10 +134,10 @@ def points_by_group(proofs: dict[str, Any]) -> Table:
     columns = []
     for number, head in enumerate(["", "problems", *SHARES.values()]):
         columns.append(Column(head, [row[number] for row in rows]))
-    about = f"in %, with 95% intervals over problems, from {proofs['proofs']:,} proofs"
+    legend = f"in %, with 95% intervals over problems, from {proofs['proofs']:,} proofs"
     if runs:
-        about += " of all runs. Runs: mean ± standard deviation over the runs"
-    return Table("Points of the last populations", columns, about=about)
+        legend += " of all runs. Runs: mean ± standard deviation over the runs"
+    return Table("Points of the last populations", columns, legend_end=legend)
 
 
 def _row_of_points(name: str, figures: dict[str, Any]) -> list[str]:
@@ -152,7 +152,7 @@ def points_table(proofs: dict[str, Any]) -> str:
     if not proofs["points"]["n"]:
         return ""
     table = points_by_group(proofs)
-    return "\n".join([table.body(), "", wrapped(table.about), *written_by(proofs)])
+    return "\n".join([table.body(), "", wrapped(table.legend_end), *written_by(proofs)])
 
 
 def written_by(proofs: dict[str, Any]) -> list[str]:
@@ -263,9 +263,9 @@ def title(document: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def labels(results: Sequence[Any], most: int = 80) -> list[str]:
-    """Name results by experiment and differing constants, or by file, in at most `most` characters.
-    `results` have the attributes `name` and `head`."""
+def labels(results: Sequence[Any], limit: int = 80) -> list[str]:
+    """Name results by experiment and differing constants, or by file, in at most `limit`
+    characters. `results` have the attributes `name` and `head`."""
     names = []
     for result in results:
         experiment = result.head.experiment
@@ -276,11 +276,11 @@ def labels(results: Sequence[Any], most: int = 80) -> list[str]:
             value = constants.get(constant, "-")
             words.append(f"{constant}={value!s:.40}")
         name = " ".join(words) if len(words) > 1 else result.name
-        names.append(cut(one_line(name), most))
+        names.append(cut(one_line(name), limit))
     counts = Counter(names)
     for number, result in enumerate(results):
         if counts[names[number]] > 1:
-            names[number] = cut(one_line(result.name), most)
+            names[number] = cut(one_line(result.name), limit)
     return names
 
 

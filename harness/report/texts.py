@@ -126,14 +126,14 @@ def _side_call(journals: Archive, key: str, sources: Sequence[Source]) -> dict[s
 # Prompts contain texts of members. Each text is stored once, and prompts refer to it.
 
 
-def _sources(place: str, reply: Completion) -> list[Source]:
-    """Return the texts of a reply that prompts may contain, the longest first. `place` is
+def _sources(reply_name: str, reply: Completion) -> list[Source]:
+    """Return the texts of a reply that prompts may contain, the longest first. `reply_name` is
     "step,member"."""
     parts = {"answer": reply.answer, "thinking": reply.thinking, "forced": reply.forced or ""}
     sources: list[Source] = []
     for part, text in parts.items():
         if len(text) >= SHARED:
-            sources.append(({"of": place, "part": part}, text))
+            sources.append(({"of": reply_name, "part": part}, text))
     return sorted(sources, key=lambda source: -len(source[1]))
 
 

@@ -245,8 +245,8 @@ def _of_server(run: Run) -> list[str]:
 def _of_scorer(run: Run) -> list[str]:
     if "scorer" not in run.metrics:
         return []
-    found = of_server(run.document["scorer"], run.metrics["scorer"])
-    return [f"scorer: {warning}" for warning in found]
+    warnings = of_server(run.document["scorer"], run.metrics["scorer"])
+    return [f"scorer: {warning}" for warning in warnings]
 
 
 def _not_forced(run: Run) -> list[str]:

@@ -34,8 +34,8 @@ docstring has lines that begin with "Question: ", "Expected: " and "Command: ". 
 19_answers then accept SCAFFOLD=longest.
 
 - After each stage, yield the answer so far, because a budget may end the scaffold there. Yield a
-  non-empty list of Members, or NamedPopulation("reviews", members) to name it. Put each completion into a
-  member's `completion` or `side_calls`.
+  non-empty list of Members, or NamedPopulation("reviews", members) to name it. Put each completion
+  into a member's `completion` or `side_calls`.
 - `ask(messages, *names, **changes)` returns a Completion even if the request fails. Its `text` is
   the answer, or "". Names like ("verify", step, member) must be unique within a problem. SEED,
   problem and names determine the request's seed. Waiting requests are sent in the order of the

@@ -136,14 +136,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Budgeted:
-    """A scaffold's `run` with a budget of `most` per problem, in the unit of `meter`.
+    """A scaffold's `run` with a `budget` per problem, in the unit of `meter`.
 
     With a finite budget, the run stops after a step that exceeds it or has an unknown cost. If a
     step uses up the rest, the next step still runs, because it may be free (such as a selection).
     Raises UserError if no cost is known."""
 
     run: Callable[[Problem, Ask, Any], Populations]
-    most: float
+    budget: float
     meter: Meter = TOKENS
 
     async def __call__(self, problem: Problem, ask: Ask, config: Any) -> Populations:
@@ -160,7 +160,7 @@ class Budgeted:
                 if uncounted >= FEWEST and not spent:
                     raise UserError(f"{UNCOUNTED}. Use a server that reports usage")
                 yield population
-                if spent > self.most or (uncounted and self.most < math.inf):
+                if spent > self.budget or (uncounted and self.budget < math.inf):
                     return
 
 
@@ -190,10 +190,10 @@ class EqualComputeRuns(Series):
         allotted = {entry.name: comparison.allotted(entry, common) for entry in self.entries}
         super().__init__(opened, allotted, grader)
 
-    def within(self, entry: Entry, most: float) -> tuple[str, Scaffold[Any], RunConstants]:
-        """Return the name, the scaffold and the constants of an entry with a budget of `most` per
+    def within(self, entry: Entry, budget: float) -> tuple[str, Scaffold[Any], RunConstants]:
+        """Return the name, the scaffold and the constants of an entry with a `budget` per
         problem."""
-        run = Budgeted(entry.scaffold.run, most, self.meter)
+        run = Budgeted(entry.scaffold.run, budget, self.meter)
         return entry.name, replace(entry.scaffold, run=run), entry.config(self.opened.config)
 
 

@@ -177,16 +177,16 @@ def _counts_in(metrics: dict[str, Any]) -> dict[str, Any]:
 def _changes(problem: Problem, before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
     """Return the changed answers and grades of a step's members and vote."""
     changes = []
-    place = f"{problem.id}, t={before['step']}"
+    step_name = f"{problem.id}, t={before['step']}"
     members = zip(before["members"], after["members"], strict=True)
     for number, (old, new) in enumerate(members):
         if _reading(old) != _reading(new):
-            name = f"{place}, member {number}"
+            name = f"{step_name}, member {number}"
             changes.append((name, _words(*_reading(old)), _words(*_reading(new))))
     old_vote = (before["majority_answer"], before["majority_correct"], None)
     new_vote = (after["majority_answer"], after["majority_correct"], None)
     if old_vote != new_vote:
-        changes.append((f"{place}, vote", _words(*old_vote), _words(*new_vote)))
+        changes.append((f"{step_name}, vote", _words(*old_vote), _words(*new_vote)))
     return changes
 
 
@@ -231,8 +231,8 @@ def main(argv: Sequence[str]) -> None:
         old = run_table.steps_table(before).body()
         new = run_table.steps_table(after).body()
         print(f"{tables.title(before)}\n\nold grades\n{old}\n\nnew grades\n{new}\n")
-        for place, old_words, new_words in changes[:SHOWN]:
-            print(f"{place}: {old_words} -> {new_words}")
+        for location, old_words, new_words in changes[:SHOWN]:
+            print(f"{location}: {old_words} -> {new_words}")
         if len(changes) > SHOWN:
             print(f"… and {len(changes) - SHOWN:,} more")
         count = sum(step["completions"] for step in after["metrics"]["steps"])

@@ -53,7 +53,7 @@ class Session(Generic[A_co]):
     config: A_co
     folder: Path
     journal: Journal
-    server: Server = _NONE  # a session that starts its server later sets this with `at`
+    server: Server = _NONE  # a session that starts its server later sets this by with_server
     problems: ProblemSet = _NONE
     budget: Budget | None = None
     framing: Framing | None = None

@@ -111,8 +111,11 @@ PUBLISHED = {
 def load(name: str) -> GradedSet:
     """Load a graded set by name, "hub:owner/name[@revision][:split]", or the path of a file. Raises
     UserError."""
-    read, known = sets.read_set(name, GRADED, known=PUBLISHED, bundled=BUNDLED), PUBLISHED.get(name)
-    proofs = check(read.rows, read.place)
+    read, known = (
+        sets.read_set(name, GRADED, published_sets=PUBLISHED, bundled=BUNDLED),
+        PUBLISHED.get(name),
+    )
+    proofs = check(read.rows, read.first_file)
     if known and known.rows not in (0, len(proofs)):
         raise UserError(
             f"{name} from {read.source} has {len(proofs)} proofs, not {known.rows}. {read.way_out}"

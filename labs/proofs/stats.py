@@ -95,7 +95,7 @@ def text(runs: Runs, markdown: bool = False) -> str:
     shown_tables, more = tables_of(runs), notes(runs)
     if markdown:
         parts = [
-            table.markdown() + (f"\n\n{table.about}" if table.about else "")
+            table.markdown() + (f"\n\n{table.legend_end}" if table.legend_end else "")
             for table in shown_tables
         ]
         return "\n\n".join([*parts, *(f"- {note}" for note in more)])
@@ -133,7 +133,7 @@ def over_runs(runs: Runs) -> Table:
         ],
     }
     about = f"mean points over problems, in points of {MAX_POINTS} and in %"
-    return Table("Runs", [Column(head, cells) for head, cells in columns.items()], about=about)
+    return Table("Runs", [Column(head, cells) for head, cells in columns.items()], legend_end=about)
 
 
 def tokens(runs: Runs) -> Table:
@@ -169,7 +169,7 @@ def tokens(runs: Runs) -> Table:
                 for name, figure in figures.items()
             ),
         ],
-        about="output tokens, thinking included",
+        legend_end="output tokens, thinking included",
     )
 
 
