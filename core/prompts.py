@@ -12,8 +12,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from core.constants import AUTO, BOXED, LAST_NUMBER, TEXT, WHOLE
-from core.types import FORCED_ANSWER, FORCED_PROOF, Message, Problem, Wording
+from core.constants import AUTO, BOXED, LAST_NUMBER, TEXT, WHOLE, Carrying
+from core.types import CHARACTERS, FORCED_ANSWER, FORCED_PROOF, Completion, Message, Problem, Wording
 
 _ALTERNATIVES = re.compile(r"<([^<|>]*)\|([^<|>]*)>")
 
@@ -141,3 +141,17 @@ def prompts_sha256(prompts: Sequence[str | Wording], is_proof: bool = False) -> 
         texts = [text.replace(f"{{{name}}}", escaped) for text in texts]
     texts.append(FORCED_PROOF if is_proof else FORCED_ANSWER)
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+
+
+def carried(completion: Completion, config: Carrying) -> str:
+    """Return the part of a candidate that other requests see. CARRY="answer" selects the text after
+    thinking, "full" all text, and "tail" the last CARRY_TOKENS tokens, estimated by the
+    completion's characters per token."""
+    if config.CARRY == "answer":
+        return completion.text
+    text = f"{completion.thinking}\n\n{completion.text}".strip()
+    tokens = completion.completion_tokens or len(text) // CHARACTERS
+    if config.CARRY == "full" or tokens <= config.CARRY_TOKENS:
+        return text
+    characters = len(text) * config.CARRY_TOKENS // tokens
+    return text[-max(1, characters) :]

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, runtime_checkable
 
-from core.constants import BOXED, LAST_NUMBER, TEXT, A, Carrying, Forced, Sampled, Waiting
+from core.constants import BOXED, LAST_NUMBER, TEXT, A, Forced, Sampled, Waiting
 
 Message = dict[str, str]  # with "role" and "content", as in OpenAI's API
 Messages = Sequence[Message]
@@ -313,20 +313,6 @@ class NamedPopulation(Population):
         super().__init__(members)
         self.name = name
         self.is_partial = is_partial
-
-
-def carried(completion: Completion, config: Carrying) -> str:
-    """Return the part of a candidate that other requests see. CARRY="answer" selects the text after
-    thinking, "full" all text, and "tail" the last CARRY_TOKENS tokens, estimated by the
-    completion's characters per token."""
-    if config.CARRY == "answer":
-        return completion.text
-    text = f"{completion.thinking}\n\n{completion.text}".strip()
-    tokens = completion.completion_tokens or len(text) // CHARACTERS
-    if config.CARRY == "full" or tokens <= config.CARRY_TOKENS:
-        return text
-    characters = len(text) * config.CARRY_TOKENS // tokens
-    return text[-max(1, characters) :]
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ scaffold:
 
     from core import prompts
     from core.constants import Carrying, constant
-    from core.types import Ask, Member, Populations, Problem, Scaffold, carried
+    from core.types import Ask, Member, Populations, Problem, Scaffold
 
     class Constants(Carrying):
         N: int = constant(4, "number of solutions to choose from", 1, 1024)
@@ -17,7 +17,7 @@ scaffold:
         messages = prompts.solve(problem)
         samples = await asyncio.gather(*(ask(messages, 0, i) for i in range(config.N)))
         yield [Member(completion) for completion in samples]
-        lengths = [len(carried(completion, config)) for completion in samples]
+        lengths = [len(prompts.carried(completion, config)) for completion in samples]
         best = lengths.index(max(lengths))
         yield [Member(samples[best], parents=[best], carried_over=True)]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from core.base import seeds
 from core.constants import Carrying, constant
-from core.prompts import request, worded
+from core.prompts import carried, request, worded
 from core.types import (
     Ask,
     Completion,
@@ -18,7 +18,6 @@ from core.types import (
     Population,
     Populations,
     Problem,
-    carried,
 )
 from harness.scaffolds.stated import read_choice
 

@@ -18,7 +18,7 @@ from operator import itemgetter
 
 from core.base import seeds
 from core.constants import Carrying, constant
-from core.prompts import request, worded
+from core.prompts import carried, request, worded
 from core.types import (
     Ask,
     Member,
@@ -27,7 +27,6 @@ from core.types import (
     Populations,
     Problem,
     Scaffold,
-    carried,
 )
 from harness.scaffolds.common import UNASSESSED, again, best_of_pool, candidate, ranking
 from harness.scaffolds.stated import stated_score

@@ -55,12 +55,11 @@ class Experiment(Generic[A]):
         expects `allotted` completions per problem (0: max_completions). `on_step` receives the
         figures of each step (see harness.run.solve)."""
         card = session.server.card
-        self.chosen = session.problems.with_answer_form(card.answer_form(session.config))
-        self.framing = framing.from_config(
-            session.config, card, self.chosen.problems, session.framing
-        )
+        config = session.config
+        self.chosen = session.problems.with_answer_form(card.answer_form(config))
+        self.framing = framing.from_config(config, card, self.chosen.problems, session.framing)
         are_proofs = self.chosen.asks_for_proofs
-        self.config: A = card.framed(card.sampled(session.config), are_proofs)
+        self.config: A = card.framed(card.sampled(config), are_proofs)
         self.session: Session[A] = session.with_changes(
             config=self.config, problems=self.chosen, framing=self.framing
         )
@@ -73,10 +72,8 @@ class Experiment(Generic[A]):
         scorer_prices = None
         self.document = head_of(self.session, scaffold, grader, self.sampling)
         scorer = session.scorer
-        if scorer and asks_scorer(session.config):
-            self.scorer_sampling = Sampling.from_config(
-                scorer.card.sampled(session.config), are_proofs
-            )
+        if scorer and asks_scorer(config):
+            self.scorer_sampling = Sampling.from_config(scorer.card.sampled(config), are_proofs)
             self.document["scorer"] = scorer_of(scorer, self.scorer_sampling)
             scorer_prices = scorer.card.price
         self.figures = RunMetrics(

@@ -182,7 +182,7 @@ class _Race(EqualComputeRuns):
 
     def _show(self, standing: Standing) -> str:
         """Write the table of all looks so far. Return the columns that fit the terminal."""
-        dropped = sorted(standing.dropped, key=lambda number: -standing.dropped[number])
+        dropped = sorted(standing.dropped, key=standing.dropped.__getitem__, reverse=True)
         places = [*standing.left, *dropped]
         courses = {number: self._course(number, self.first) for number in places}
         rows = [self._row(number, courses[number][-1], standing) for number in places]
@@ -215,10 +215,11 @@ class _Race(EqualComputeRuns):
         has_run = ~np.isnan(self.scores[:, self.first])
         result = self._result(standing)
         notes = [f"{result}, after {has_run.sum()} of {self.n} problems"]
-        if short := [self.entries[number].name for number in places if number not in self.begun]:
+        short = [self.entries[number].name for number in places if number not in self.begun]
+        if short:
+            names = ", ".join(short)
             notes.append(
-                f"the budget pays for at most the first step of {', '.join(short)}. BUDGET may be "
-                "too small"
+                f"the budget pays for at most the first step of {names}. BUDGET may be too small"
             )
         tokens_of_all = self.n * sum(row["tokens"] for row in rows)
         share = self.tokens.sum() / tokens_of_all
