@@ -13,7 +13,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.constants import AUTO, BOXED, LAST_NUMBER, TEXT, WHOLE, Carrying
-from core.types import CHARACTERS, FORCED_ANSWER, FORCED_PROOF, Completion, Message, Problem, Wording
+from core.types import (
+    CHARACTERS,
+    FORCED_ANSWER,
+    FORCED_PROOF,
+    Completion,
+    Message,
+    Problem,
+    Wording,
+)
 
 _ALTERNATIVES = re.compile(r"<([^<|>]*)\|([^<|>]*)>")
 

@@ -119,9 +119,14 @@ def test_plan_counts_the_completions_of_the_constants(tmp_path: Path) -> None:
 def test_start_server_serves_until_it_is_stopped(tmp_path: Path) -> None:
     changes = environment(ENGINE="embedded", PORT=str(free_port()), RESULTS_DIR=str(tmp_path))
     server = subprocess.Popen(
-        ["bash", str(ROOT / "scripts" / "start_server.sh")], env=changes, cwd=ROOT, text=True, process_group=0,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        ["bash", str(ROOT / "scripts" / "start_server.sh")],
+        env=changes,
+        cwd=ROOT,
+        text=True,
+        process_group=0,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     assert server.stdout
     url = re.search(r"http://[\d.:]+", server.stdout.readline())
     try:
@@ -179,9 +184,8 @@ def test_test_passes_words_to_pytest_and_fails_if_a_check_fails(
     )  # fmt: skip
     assert done.returncode == bool(failing), done.stderr
     assert done.stdout.splitlines() == [
-        "setup dev", "setup train", "python -m pytest -k journal", "ruff check .", (
-            "ruff format --check ."
-        ), (
+        "setup dev", "setup train", "python -m pytest -k journal", "ruff check .",
+    "ruff format --check .", (
             "mypy "
         ),
     ]  # fmt: skip

@@ -7,6 +7,7 @@ the same reply. Most replies can be read, and some can't.
 import hashlib
 import json
 import re
+from collections.abc import Callable
 
 from tests.fakes.http import Mortal, Request, answer, is_gone
 from tests.fakes.moody import events
@@ -26,35 +27,38 @@ def stated(prompt: str) -> list[str]:
     return re.findall(r'"([A-Z]\w*: [^"\n]+)"', prompt)
 
 
+VERDICTS = ("True", "True", "True", "False", "False", "perhaps")
+OPINIONS = ("Yes.", "yes", "I would say yes", "No", "no, it has flaws", "perhaps")
+SCORES = ("0", "0.5", "1", "1/2", "high")
+
+
+def _assessed(prompt: str, number: int) -> str:
+    score = f"Score: {SCORES[number % len(SCORES)]}"
+    if "Self-assessment" not in prompt:
+        return score
+    return f"It is \\boxed{{{number % 3}}}\nSelf-assessment:\n{score}"
+
+
+# Words of a prompt, and the reply to a prompt with these words
+REPLIES: tuple[tuple[str, Callable[[str, int], str]], ...] = (
+    ('"Verdict: True"', lambda _, n: f"Looked.\nVerdict: {VERDICTS[n % len(VERDICTS)]}"),
+    ('"yes" or "no"', lambda _, n: OPINIONS[n % len(OPINIONS)]),
+    ('"Better: 1"', lambda _, n: f"Better: {n % 3 + 1}"),
+    ('"Summary:"', lambda _, n: f"Summary: I tried {n % 1000}."),
+    ("You direct the work", lambda _, n: PLANS[n % len(PLANS)]),
+    ('"Approach 1:"', lambda _, n: f"Approach 1: try {n}\nApproach 2: carefully"),
+    ('"Keep: "', lambda _, n: f"Keep: 1, {n % 4 + 1}"),
+    ('"Best: 2"', lambda _, n: f"Best: {n % 5}"),
+    ("and the points", lambda _, n: f"Score: {n % 9}"),
+    ('"Score: 0.5"', _assessed),
+)
+
+
 def reply(prompt: str, number: int) -> str:
     """Return the reply to a request with the hash `number`."""
-    if '"Verdict: True"' in prompt:
-        return (
-            f"Looked.\nVerdict: {('True', 'True', 'True', 'False', 'False', 'perhaps')[number % 6]}"
-        )
-    if '"yes" or "no"' in prompt:
-        return ("Yes.", "yes", "I would say yes", "No", "no, it has flaws", "perhaps")[number % 6]
-    if '"Better: 1"' in prompt:
-        return f"Better: {number % 3 + 1}"
-    if '"Summary:"' in prompt:
-        return f"Summary: I tried {number % 1000}."
-    if "You direct the work" in prompt:
-        return PLANS[number % len(PLANS)]
-    if '"Approach 1:"' in prompt:
-        return f"Approach 1: try {number}\nApproach 2: carefully"
-    if '"Keep: "' in prompt:
-        return f"Keep: 1, {number % 4 + 1}"
-    if '"Best: 2"' in prompt:
-        return f"Best: {number % 5}"
-    if "and the points" in prompt:
-        return f"Score: {number % 9}"
-    if '"Score: 0.5"' in prompt:
-        score = f"Score: {('0', '0.5', '1', '1/2', 'high')[number % 5]}"
-        return (
-            f"It is \\boxed{{{number % 3}}}\nSelf-assessment:\n{score}"
-            if "Self-assessment" in prompt
-            else score
-        )
+    for words, reply_to in REPLIES:
+        if words in prompt:
+            return reply_to(prompt, number)
     if lines := stated(prompt):  # in a scaffold that is unknown here
         return (*lines, "I wonder")[number % (len(lines) + 1)]
     return f"It is \\boxed{{{number % 3}}}"

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,53 @@ EVIL = (
 )
 
 
-def results(
+@dataclass
+class MadeUp:
+    """A problem with random replies. Aggregation loses its majority if it `is_lost`."""
+
+    number: int
+    N: int
+    K: int
+    is_lost: bool
+    is_counted: bool
+    say: Callable[[int, int, int], str]
+    rng: random.Random
+
+    def row(self, steps: int, journal: Journal) -> dict[str, Any]:
+        """Return the problem's row of results with so many `steps`, whose replies are journaled."""
+        p = self.number
+        problem = Problem(f"p{p}", f"How much is {p} + 1? $x^2$", str(p + 1))
+        records: list[dict[str, Any]] = []
+        answers: list[str] = []
+        for t in range(steps):
+            members = [self._member(problem, t, i, answers, journal) for i in range(self.N)]
+            answers = [member.completion.answer for member in members]
+            records.append(graded_step(problem, t, members))
+        return graded.row(problem.id, records, statement=problem.statement, answer=problem.answer)
+
+    def _member(
+        self, problem: Problem, t: int, i: int, answers: Sequence[str], journal: Journal
+    ) -> Member:
+        is_right = t == 0 if self.is_lost else self.rng.random() < 0.4 + 0.1 * t
+        text = self.say(self.number, t, i) if is_right else "Wrong: \\boxed{999}"
+        parents = self.rng.sample(range(self.N), self.K) if t else []
+        reply = Completion(
+            content_key([self.number, t, i]),
+            i,
+            f"Let me think about {self.number}.",
+            text,
+            finish_reason="stop",
+            completion_tokens=100 if self.is_counted else 0,
+            prompt_tokens=50 if self.is_counted else 0,
+            seconds=1.5,
+        )
+        shown = [answers[j] for j in parents]
+        messages = prompts.aggregate(problem, shown) if t else prompts.solve(problem)
+        journal.put(reply, messages)
+        return Member(reply, parents)
+
+
+def results(  # noqa: PLR0913
     folder: Path,
     problems: int = 3,
     N: int = 4,
@@ -45,38 +92,17 @@ def results(
     If not `counted`, the server counted no tokens. `reached` are the numbers of steps of problems,
     by default all.
     """
-    rng, rows = random.Random(5), []
+    rng = random.Random(5)
+    rows = []
     path = folder / "journal" / "02_rsa_basic.jsonl"
     path.unlink(missing_ok=True)
-    counts: dict[str, Any] = {
-        "completion_tokens": 100 * counted,
-        "prompt_tokens": 50 * counted,
-        "seconds": 1.5,
-    }
     with Journal(path) as journal:
         for p in range(problems):
-            problem = Problem(f"p{p}", f"How much is {p} + 1? $x^2$", str(p + 1))
-            steps: list[dict[str, Any]] = []
-            answers: list[str] = []
-            for t in range(reached[p] if reached else T + 1):
-                population: list[Member] = []
-                for i in range(N):
-                    is_right = (t == 0) if p in lost else rng.random() < 0.4 + 0.1 * t
-                    text = say(p, t, i) if is_right else "Wrong: \\boxed{999}"
-                    parents = rng.sample(range(N), K) if t else []
-                    key, thinking = content_key([p, t, i]), f"Let me think about {p}."
-                    reply = Completion(key, i, thinking, text, finish_reason="stop", **counts)
-                    shown = [answers[j] for j in parents]
-                    journal.put(
-                        reply, prompts.aggregate(problem, shown) if t else prompts.solve(problem)
-                    )
-                    population.append(Member(reply, parents))
-                answers = [member.completion.answer for member in population]
-                steps.append(graded_step(problem, t, population))
-            rows.append(
-                graded.row(problem.id, steps, statement=problem.statement, answer=problem.answer)
-            )
-            rows[-1]["finished"] = complete
+            count = reached[p] if reached else T + 1
+            made_up = MadeUp(p, N, K, p in lost, counted, say, rng)
+            row = made_up.row(count, journal)
+            row["finished"] = complete
+            rows.append(row)
     about = {
         "experiment": "02_rsa_basic",
         "model": {"name": "made-up"},

@@ -24,13 +24,10 @@ CHECKED = [page for page in PAGES if page.name not in STORY]
 NAMES = [page.relative_to(ROOT).as_posix() for page in CHECKED]
 # Variables that documents set before a command, in addition to those that constants.py lists.
 OTHERS = {
-    "API_KEY", "CUDA_VISIBLE_DEVICES", "EXPERIMENT_OPTIONS", "FAULTS_SEED", "GRADER_OPTIONS", (
-        "GRADER_SERVERS"
-    ),
-    "LEAN", "LEAN_HEAD", "MATHLIB_COMMIT", "NAME", "OPENAI_API_KEY", "OPENAI_LOG", "PYTHON", "PYTHONPATH", (
-        "SERVERS"
-    ),
-    "SERVERS_OPTIONS", "SGLANG_PYTHON", "TRAIN_PYTHON", "VLLM_PYTHON",
+    "API_KEY", "CUDA_VISIBLE_DEVICES", "EXPERIMENT_OPTIONS", "FAULTS_SEED", "GRADER_OPTIONS",
+    "GRADER_SERVERS", "LEAN", "LEAN_HEAD", "MATHLIB_COMMIT", "NAME", "OPENAI_API_KEY",
+    "OPENAI_LOG", "PYTHON", "PYTHONPATH", "SERVERS", "SERVERS_OPTIONS", "SGLANG_PYTHON",
+    "TRAIN_PYTHON", "VLLM_PYTHON",
 }  # fmt: skip
 
 

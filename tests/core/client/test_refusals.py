@@ -11,8 +11,10 @@ from tests.fakes.moody import events
 from tests.helpers.asking import read_bytes
 
 OVERFLOWS: dict[str, str] = {
-    "OpenAI": "This model's maximum context length is 8192 tokens. However, your messages resulted in 9100 tokens. "
-    "Please reduce the length of the messages.",
+    "OpenAI": (
+        "This model's maximum context length is 8192 tokens. However, your messages resulted in "
+        "9100 tokens. Please reduce the length of the messages."
+    ),
     "OpenAI, responses": (
         "Your input exceeds the context window of this model. Please adjust your input and try "
         "again."
@@ -21,20 +23,33 @@ OVERFLOWS: dict[str, str] = {
         "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in "
         "300100 tokens."
     ),
-    "vLLM": "This model's maximum context length is 32768 tokens. However, you requested 33768 tokens (1000 in the "
-    "messages, 32768 in the completion). Please reduce the length of the messages or completion.",
-    "vLLM, cap": "'max_tokens' or 'max_completion_tokens' is too large: 16384. This model's maximum context length is "
-    "8192 tokens and your request has 31 input tokens (16384 > 8192 - 31).",
-    "vLLM, prompt": "The decoder prompt (length 40000) is longer than the maximum model length of 32768. Make sure "
-    "that `max_model_len` is no smaller than the number of text tokens.",
-    "vLLM, 0.11": "You passed 5001 input tokens and requested 1000 output tokens. However, the model's context length "
-    "is only 4096 tokens, resulting in a maximum input length of 3096 tokens.",
+    "vLLM": (
+        "This model's maximum context length is 32768 tokens. However, you requested 33768 tokens "
+        "(1000 in the messages, 32768 in the completion). Please reduce the length of the messages "
+        "or completion."
+    ),
+    "vLLM, cap": (
+        "'max_tokens' or 'max_completion_tokens' is too large: 16384. This model's maximum context "
+        "length is 8192 tokens and your request has 31 input tokens (16384 > 8192 - 31)."
+    ),
+    "vLLM, prompt": (
+        "The decoder prompt (length 40000) is longer than the maximum model length of 32768. Make "
+        "sure that `max_model_len` is no smaller than the number of text tokens."
+    ),
+    "vLLM, 0.11": (
+        "You passed 5001 input tokens and requested 1000 output tokens. However, the model's "
+        "context length is only 4096 tokens, resulting in a maximum input length of 3096 tokens."
+    ),
     "SGLang": "The input (40000 tokens) is longer than the model's context length (32768 tokens).",
-    "SGLang, sum": "Requested token count exceeds the model's maximum context length of 32768 tokens. You requested a "
-    "total of 40000 tokens: 10000 tokens from the input messages and 30000 tokens for the "
-    "completion.",
-    "SGLang, allowed": "Input length (40000 tokens) exceeds the maximum allowed length (32763 tokens). Use a shorter "
-    "input or enable --allow-auto-truncate.",
+    "SGLang, sum": (
+        "Requested token count exceeds the model's maximum context length of 32768 tokens. You "
+        "requested a total of 40000 tokens: 10000 tokens from the input messages and 30000 tokens "
+        "for the completion."
+    ),
+    "SGLang, allowed": (
+        "Input length (40000 tokens) exceeds the maximum allowed length (32763 tokens). Use a "
+        "shorter input or enable --allow-auto-truncate."
+    ),
     "llama.cpp": "the request exceeds the available context size, try increasing it",
     "llama.cpp, counts": (
         "request (5120 tokens) exceeds the available context size (4096 tokens), try increasing it"
@@ -42,16 +57,24 @@ OVERFLOWS: dict[str, str] = {
     "llama-cpp-python": "Requested tokens (2100) exceed context window of 2048",
     "Ollama": "the input length exceeds the context length",
     "Ollama, prompt": "prompt too long; exceeded max context length by 40 tokens",
-    "LM Studio": "The number of tokens to keep from the initial prompt is greater than the context length. Try to load "
-    "the model with a larger context length, or provide a shorter input",
-    "LM Studio, kept": "Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded "
-    "with context length of only 4096 tokens, which is not enough.",
-    "TGI": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens "
-    "and 200 `max_new_tokens`",
+    "LM Studio": (
+        "The number of tokens to keep from the initial prompt is greater than the context length. "
+        "Try to load the model with a larger context length, or provide a shorter input"
+    ),
+    "LM Studio, kept": (
+        "Trying to keep the first 5000 tokens when context the overflows. However, the model is "
+        "loaded with context length of only 4096 tokens, which is not enough."
+    ),
+    "TGI": (
+        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 "
+        "`inputs` tokens and 200 `max_new_tokens`"
+    ),
     "TGI, inputs": "Input validation error: `inputs` must have less than 4095 tokens. Given: 5000",
     "Anthropic": "prompt is too long: 210000 tokens > 200000 maximum",
-    "Anthropic, sum": "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease input "
-    "length or `max_tokens` and try again",
+    "Anthropic, sum": (
+        "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease "
+        "input length or `max_tokens` and try again"
+    ),
     "Bedrock": "The model returned the following errors: Input is too long for requested model.",
     "Google": (
         "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."
@@ -64,13 +87,17 @@ OVERFLOWS: dict[str, str] = {
         "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum "
         "context length"
     ),
-    "Cohere": "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 4292. Try using a "
-    "shorter prompt, or enabling prompt truncating.",
+    "Cohere": (
+        "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 4292. "
+        "Try using a shorter prompt, or enabling prompt truncating."
+    ),
     "Cohere, size": (
         "too many tokens: size limit exceeded by 2037 tokens. Try using shorter or fewer inputs."
     ),
-    "Together": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 9000 `inputs` "
-    "tokens and 500 `max_new_tokens`",
+    "Together": (
+        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 9000 "
+        "`inputs` tokens and 500 `max_new_tokens`"
+    ),
     "Groq": "Please reduce the length of the messages or completion.",
     "Cerebras": (
         "Please reduce the length of the messages or completion. Current length is 9012 while "
@@ -80,16 +107,22 @@ OVERFLOWS: dict[str, str] = {
         "This model's maximum context length is 65536 tokens. However, you requested 70000 tokens"
     ),
     "Fireworks": "The prompt is too long: 140000, model maximum context length: 131071",
-    "OpenRouter": "This endpoint's maximum context length is 8192 tokens. However, you requested about 9000 tokens. "
-    'Please reduce the length of either one, or use the "middle-out" transform',
+    "OpenRouter": (
+        "This endpoint's maximum context length is 8192 tokens. However, you requested about 9000 "
+        'tokens. Please reduce the length of either one, or use the "middle-out" transform'
+    ),
     "LiteLLM": (
         "litellm.ContextWindowExceededError: litellm.BadRequestError: OpenAIException - no room"
     ),
     "xAI": "This model's maximum prompt length is 131072 but the request contains 200000 tokens.",
-    "TensorRT-LLM": "Prompt length (5056) exceeds maximum input length (4096). Set log level to info and check "
-    "TRTGptModel logs for how maximum input length is set",
-    "TensorRT-LLM, sum": "The sum of prompt length (8000.0), query length (0) and max_tokens (900) should not exceed "
-    "max_num_tokens (8192)",
+    "TensorRT-LLM": (
+        "Prompt length (5056) exceeds maximum input length (4096). Set log level to info and check "
+        "TRTGptModel logs for how maximum input length is set"
+    ),
+    "TensorRT-LLM, sum": (
+        "The sum of prompt length (8000.0), query length (0) and max_tokens (900) should not "
+        "exceed max_num_tokens (8192)"
+    ),
     "TensorRT-LLM, sequence": "Request length 9000 is larger than max_seq_len 8192",
     "MLC-LLM": (
         "Request prompt has 9000 tokens in total, larger than the model input length limit 8192."
@@ -100,15 +133,19 @@ OVERFLOWS: dict[str, str] = {
     "Moonshot": "Invalid request: Your request exceeded model token limit: 8192 (requested: 9000)",
     "MiniMax": "invalid params, context window exceeds limit (2013)",
     "Zhipu": "Prompt exceeds max length",
-    "Cloudflare": "The estimated number of input and maximum output tokens (9000) exceeded this model context window "
-    "limit (8192).",
+    "Cloudflare": (
+        "The estimated number of input and maximum output tokens (9000) exceeded this model "
+        "context window limit (8192)."
+    ),
     "watsonx": (
         "the number of input tokens 5000 cannot exceed the total tokens limit 4096 for this model"
     ),
     "GitHub Models": "Request body too large for gpt-4o model. Max size: 8000 tokens.",
     "Volcengine": "Total tokens of image and text exceed max message tokens",
-    "OpenAI, characters": "Invalid 'messages[0].content': string too long. Expected a string with maximum length 9, "
-    "but got a string with length 10 instead.",
+    "OpenAI, characters": (
+        "Invalid 'messages[0].content': string too long. Expected a string with maximum length 9, "
+        "but got a string with length 10 instead."
+    ),
     "Transformers": "Input is too long for this model, shorten your input",
     "a count": "The prompt has 9,012 tokens, which is more than the limit of 8,192 tokens",
     "a code alone": "context_length_exceeded",
@@ -118,8 +155,10 @@ OVERFLOWS: dict[str, str] = {
     ),
     "Databricks": "Error: the prompt and max_tokens exceed the model limit: 9000 + 100 > 8192",
     "Qianfan": "the max input characters is 20000",
-    "Bedrock, characters": "Malformed input request: expected maxLength: 300000, actual: 400000, please reformat your "
-    "input and try again.",
+    "Bedrock, characters": (
+        "Malformed input request: expected maxLength: 300000, actual: 400000, please reformat your "
+        "input and try again."
+    ),
     "ONNX": "input_ids size (9000) exceeds max_length (4096)",
     "FastFlowLM": "Max length reached!",
     "Transformers, cap": "This call will exceed the model's predefined maximum length (4096)",
@@ -135,9 +174,11 @@ OTHERS: dict[str, tuple[int, Any]] = {
         413,
         {
             "error": {
-                "message": "Request too large for model `m` in organization `o` service tier `on_demand` on tokens per "
-                "minute (TPM): Limit 6000, Requested 7012, please reduce your message size and "
-                "try again.",
+                "message": (
+                    "Request too large for model `m` in organization `o` service tier `on_demand` "
+                    "on tokens per minute (TPM): Limit 6000, Requested 7012, please reduce your "
+                    "message size and try again."
+                ),
                 "type": "tokens",
                 "code": "rate_limit_exceeded",
             }

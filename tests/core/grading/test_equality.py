@@ -71,9 +71,8 @@ def test_readable_answers_equal_themselves_and_equality_is_symmetric(one: str, o
 
 
 READ = (
-    r"\frac{1}{2}", r"$\frac{\sqrt{3}}{2}$", r"45^\circ", r"12.5\%", r"5\text{ cm}", "1 or 2", (
-        r"x=\pm 3"
-    ),
+    r"\frac{1}{2}", r"$\frac{\sqrt{3}}{2}$", r"45^\circ", r"12.5\%", r"5\text{ cm}", "1 or 2",
+    r"x=\pm 3",
     "no solution", r"9^{9^{9^9}}",
 )  # fmt: skip
 UNREAD = (r"x \equiv 3 \pmod{8}", "5!!", "isosceles", r"\text{Yes}", r"\frac{", "", "x" * 1001)

@@ -62,9 +62,8 @@ READ: list[tuple[Callable[[str], Any], list[tuple[str, Any]]]] = [
             "Score → $\\boxed{7}$"
         ))),
         ("Score: 3 at first; in the end, score: 2.", 2),
-        *((text, None) for text in ("Score: 8", "Score: 6.5", "Score: -1", "Score: 77", (
-            "Score: 6/2"
-        ), (
+        *((text, None) for text in ("Score: 8", "Score: 6.5", "Score: -1", "Score: 77",
+    "Score: 6/2", (
             "Score: 0/0"
         ))),
         *((text, None) for text in ("Score: 1/9999999999", "Score: 7..5", "7 points", (
@@ -84,9 +83,8 @@ READ: list[tuple[Callable[[str], Any], list[tuple[str, Any]]]] = [
             "Is candidate 2 better?"
         ))),
         ('End with "Better: 1" or "Better: 2".', None),
-        *((text, None) for text in ("Better: 1 or 2", "Better: candidate 2/candidate 1", (
-            "Better: 3"
-        ), (
+        *((text, None) for text in ("Better: 1 or 2", "Better: candidate 2/candidate 1",
+    "Better: 3", (
             "1"
         ))),
     ]),
@@ -98,9 +96,8 @@ READ: list[tuple[Callable[[str], Any], list[tuple[str, Any]]]] = [
             "| Best: | 2 |"
         ))),
         ("Best: 1? No.\nBest: 2", 1),
-        *((text, None) for text in ("Best: 2\nBest: 7", "Best: 12", "Best: 1 and 3", (
-            "the best 2 are"
-        ), (
+        *((text, None) for text in ("Best: 2\nBest: 7", "Best: 12", "Best: 1 and 3",
+    "the best 2 are", (
             "Candidate 2"
         ))),
         *((text, None) for text in ("Best:", "", "Best:" + " " * 200_000 + "x")),
@@ -113,9 +110,8 @@ READ: list[tuple[Callable[[str], Any], list[tuple[str, Any]]]] = [
             "Keep: solutions 1 and 3"
         ))),
         ("Keep: 1\nKeep: 2, 3\n4 of them agree.", [1, 2]),
-        *((text, []) for text in ("Keep: 1, 5", "Keep: 0", "Keep: 1 to 3", "Keep: all", "Keep:", (
-            "1, 2"
-        ), (
+        *((text, []) for text in ("Keep: 1, 5", "Keep: 0", "Keep: 1 to 3", "Keep: all", "Keep:",
+    "1, 2", (
             "upkeep: 1"
         ))),
     ]),

@@ -44,23 +44,13 @@ def status(running: Running, *heads: str, version: str = "1.1") -> int:
 
 
 FOREIGN = [
-    "evil.example", "evil.example:30100", "localhost.evil.example", "127.0.0.1.evil.example", (
-        "evil.example."
-    ),
-    "10.1.2.3", "[2001:db8::1]:80", "localhost@evil.example", "localhost:80:80", "localhost:http", (
-        ""
-    ), (
-        "[::1"
-    ), (
-        "127.1"
-    ),
-    "2130706433", "0.0.0.0",
+    "evil.example", "evil.example:30100", "localhost.evil.example", "127.0.0.1.evil.example",
+    "evil.example.", "10.1.2.3", "[2001:db8::1]:80", "localhost@evil.example", "localhost:80:80",
+    "localhost:http", "", "[::1", "127.1", "2130706433", "0.0.0.0",
 ]  # fmt: skip
 OURS = [  # with port 8080, the endpoint is forwarded, as by ssh -L
-    "127.0.0.1", "127.0.0.1:30100", "localhost:30100", "localhost:8080", "LocalHost.", (
-        "[::1]:30100"
-    ),
-    "[0:0:0:0:0:0:0:1]", "[::FFFF:127.0.0.1]", "  127.0.0.1  ",
+    "127.0.0.1", "127.0.0.1:30100", "localhost:30100", "localhost:8080", "LocalHost.",
+    "[::1]:30100", "[0:0:0:0:0:0:0:1]", "[::FFFF:127.0.0.1]", "  127.0.0.1  ",
 ]  # fmt: skip
 
 

@@ -40,18 +40,16 @@ DROPPED = [
 ]  # fmt: skip
 # With ANSWER: the way, the end of the text, and the reason to drop it.
 SPOKEN = [
-    (TEXT, "The answer is 649.", ""), (TEXT, "\n**The final answer is $649$.**\n", ""), (TEXT, (
-        "#### 649"
-    ), (
+    (TEXT, "The answer is 649.", ""), (TEXT, "\n**The final answer is $649$.**\n", ""), (TEXT,
+    "#### 649", (
         ""
     )),
     (TEXT, "\\boxed{649}", ""), (TEXT, "So there are 649 of them.", "no final line"),
     (TEXT, "The answer is 649.\nI hope it helps.", "text after it"),
     (TEXT, "The answer is 648.\nNo, the answer is 649.", "several finals"),
     (TEXT, "The answer is 6\u200b49.", "control characters"),
-    (TEXT, "3\n4\n5\n6\n7\n8\n9\nThe answer is 649.", "too many steps"), (AUTO, (
-        "The answer is 649."
-    ), (
+    (TEXT, "3\n4\n5\n6\n7\n8\n9\nThe answer is 649.", "too many steps"), (AUTO,
+    "The answer is 649.", (
         ""
     )),
     (AUTO, "\\boxed{649}\nThe answer is 649.", "text after it"), (LAST_NUMBER, "649", ""),
