@@ -17,7 +17,7 @@ ALPACAS = ". Only DATA of 21_star reads such rows. For other runs, give problem 
 def check(
     rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS
 ) -> tuple[Problem, ...]:
-    """Build problems from (place, row) pairs. Raises UserError for an invalid row, or if there are
+    """Build problems from (location, row) pairs. Raises UserError for an invalid row, or if there are
     no rows.
 
     A row has "problem" (text) and "answer" (number, text or a list of them). "id" and "answer_type"
@@ -32,15 +32,15 @@ def check(
     parsed = [_Row(location, row) for location, row in rows]
     are_integers = all(row.may_be_integer for row in parsed)
     problems: list[Problem] = []
-    places: dict[str, str] = {}
+    locations: dict[str, str] = {}
     for number, row in enumerate(parsed, 1):
         problem = _problem(row, number, wanted, are_integers)
-        if problem.id in places:
+        if problem.id in locations:
             raise UserError(
-                f"{row.location} repeats the id {problem.id!r:.80} of {places[problem.id]}. Give "
+                f"{row.location} repeats the id {problem.id!r:.80} of {locations[problem.id]}. Give "
                 'every problem a different "id"'
             )
-        places[problem.id] = row.location
+        locations[problem.id] = row.location
         problems.append(problem)
     if not problems:
         raise UserError(f"{source} has no problems. Add at least one")

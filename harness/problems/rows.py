@@ -1,5 +1,5 @@
 """Read the rows of problem files (.json, .jsonl, .csv with a header, .parquet). Errors name the
-place of a row."""
+location of a row."""
 
 import csv
 import hashlib
@@ -14,7 +14,7 @@ from core.base.files import opened, parse_json, read_lines, read_text
 
 WHAT, REMEDY, FIX = "problem file", "Check its path", "Correct the file"
 
-Rows = list[tuple[str, Any]]  # (place, row)
+Rows = list[tuple[str, Any]]  # (location, row)
 Wanted = Callable[[str], bool]  # returns whether to read the column with this name
 ROWS_AT_ONCE = 4096  # rows of a parquet file that are converted together
 

@@ -155,12 +155,14 @@ class _Race(EqualComputeRuns):
     def _score(self, number: int, problem: int) -> None:
         """Set the entry's score and tokens on a problem, from the steps that the budget pays
         for."""
-        scores, tokens = [], 0
+        scores: list[float] = []
+        tokens = 0
         for run in self.runs[number]:
             steps = [decode(step, type=model.StepResult) for step in run.steps[problem]]
             within = bought(steps, self.budget, self.meter)
             scores.append(within.score or 0.0)
-            if within.step or (within.step == 0 and len(steps) == 1):
+            is_only_step = within.step == 0 and len(steps) == 1
+            if within.step or is_only_step:
                 self.begun.add(number)
             for step in steps:
                 tokens += sum(call.completion_tokens or 0 for call in step.new_calls)
@@ -183,13 +185,13 @@ class _Race(EqualComputeRuns):
     def _show(self, standing: Standing) -> str:
         """Write the table of all looks so far. Return the columns that fit the terminal."""
         dropped = sorted(standing.dropped, key=standing.dropped.__getitem__, reverse=True)
-        places = [*standing.left, *dropped]
-        courses = {number: self._course(number, self.first) for number in places}
-        rows = [self._row(number, courses[number][-1], standing) for number in places]
+        numbers = [*standing.left, *dropped]
+        courses = {number: self._course(number, self.first) for number in numbers}
+        rows = [self._row(number, courses[number][-1], standing) for number in numbers]
         table = self._table(rows)
-        notes = self._notes(standing, rows, places)
+        notes = self._notes(standing, rows, numbers)
         self._save(standing, table, rows, notes)
-        self._draw(standing, places, courses)
+        self._draw(standing, numbers, courses)
         width = terminal.columns()
         return f"{table.body(width)}\n\n{terminal.wrapped(_body_of(notes), '  ', width)}"
 
@@ -209,13 +211,13 @@ class _Race(EqualComputeRuns):
         return Table("", columns)
 
     def _notes(
-        self, standing: Standing, rows: Sequence[dict[str, Any]], places: Sequence[int]
+        self, standing: Standing, rows: Sequence[dict[str, Any]], numbers: Sequence[int]
     ) -> list[str]:
         common = self.common
         has_run = ~np.isnan(self.scores[:, self.first])
         result = self._result(standing)
         notes = [f"{result}, after {has_run.sum()} of {self.n} problems"]
-        short = [self.entries[number].name for number in places if number not in self.begun]
+        short = [self.entries[number].name for number in numbers if number not in self.begun]
         if short:
             names = ", ".join(short)
             notes.append(
@@ -279,16 +281,19 @@ class _Race(EqualComputeRuns):
     def _draw(
         self,
         standing: Standing,
-        places: Sequence[int],
+        numbers: Sequence[int],
         courses: Mapping[int, list[dict[str, float]]],
     ) -> None:
         """Draw the `courses` of all entries but the first, up to their drops."""
         drawn = []
-        for number in places[1:]:
-            course = courses[number][: standing.dropped.get(number)]
-            drawn.append((self.entries[number].name, course))
-        document = self.runs[self.first][0].document | {"config": {}}
-        plot.race(document, drawn, self.entries[self.first].name, self.folder / "race.png")
+        for number in numbers[1:]:
+            name = self.entries[number].name
+            end = standing.dropped.get(number)
+            drawn.append((name, courses[number][:end]))
+        first_run = self.runs[self.first][0]
+        document = first_run.document | {"config": {}}
+        name = self.entries[self.first].name
+        plot.race(document, drawn, name, self.folder / "race.png")
 
     def _course(self, number: int, first: int) -> list[dict[str, float]]:
         """Return an entry's mean difference from the entry `first`, with its interval, after each

@@ -33,7 +33,7 @@ from harness.results.server_warnings import COUNTS
 CONTINUATIONS = ("not_forced", "not_waited")  # fields with the reason why a reply was not continued
 SHOWN = 20  # the most changes to print
 
-# place (problem, step, member), old answer and grade, new answer and grade
+# location (problem, step, member), old answer and grade, new answer and grade
 Change = tuple[str, str, str]
 
 
