@@ -17,8 +17,8 @@ ALPACAS = ". Only DATA of 21_star reads such rows. For other runs, give problem 
 def check(
     rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS
 ) -> tuple[Problem, ...]:
-    """Build problems from (location, row) pairs. Raises UserError for an invalid row, or if there are
-    no rows.
+    """Build problems from (location, row) pairs. Raises UserError for an invalid row, or if there
+    are no rows.
 
     A row has "problem" (text) and "answer" (number, text or a list of them). "id" and "answer_type"
     ("integer", "math" or "proof") are optional, and other types count as none. columns.py lists all
@@ -37,7 +37,8 @@ def check(
         problem = _problem(row, number, wanted, are_integers)
         if problem.id in locations:
             raise UserError(
-                f"{row.location} repeats the id {problem.id!r:.80} of {locations[problem.id]}. Give "
+                f"{row.location} repeats the id {problem.id!r:.80} of {locations[problem.id]}. "
+                "Give "
                 'every problem a different "id"'
             )
         locations[problem.id] = row.location
