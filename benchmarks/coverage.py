@@ -72,7 +72,7 @@ def earlier_paired(differences: Array) -> Bounds:
 def inverted(differences: Array) -> Bounds:
     """Return the interval of all shifts that the sign-flip test accepts, and of no other shifts."""
     n, total = differences.size, differences.sum()
-    sums, sizes, more = stats._parts(differences)
+    sums, sizes, more = stats.sign_patterns(differences)
     split = (sizes > 0) & (sizes < n)
     one, other = sums[split] / sizes[split], (total - sums[split]) / (n - sizes[split])
     # of the first accepted shift
@@ -187,7 +187,7 @@ def few_solvable(rng: np.random.Generator, runs: int) -> None:
     """Measure the coverage if a draw may contain no problem that the model can solve."""
     methods: dict[str, Callable[[Array], Bounds]] = {
         "**ours**": ours,
-        "without the allowance": stats._of_effective_number,
+        "without the allowance": stats.interval_of_effective_number,
         "earlier": earlier_mean,
         "Student's t": lambda values: t_interval(values, 0.0, 1.0),
         "Wilson": wilson,

@@ -72,7 +72,7 @@ async def fill(
 ) -> None:
     """Store all completions (about 600 characters each) that RSA will request. About half of the
     answers are right."""
-    rng, sampling = random.Random(5), Sampling.of(config)
+    rng, sampling = random.Random(5), Sampling.from_config(config)
     thoughts = [
         " ".join(f"{rng.randint(2, 400)} + {rng.randint(2, 400)}" for _ in range(60))
         for _ in range(1000)

@@ -21,7 +21,7 @@ import numpy as np
 from core.base.errors import command
 from core.base.stats import mean_by_problem
 from harness.report.budgets import bought
-from harness.report.matched import compared_in
+from harness.report.equal_compute import compared_in
 from harness.results import read
 from harness.session.racing import Array, Standing, log_capital, pair_level, race
 
@@ -211,7 +211,7 @@ def replay(folder: Path, orders: int, seed: int) -> None:
         )
         print(
             (
-                f"| {matched.meter.shown(budget)} | {', '.join(names[i] for i in sorted(best))} | "
+                f"| {matched.meter.format(budget)} | {', '.join(names[i] for i in sorted(best))} | "
                 f"{cells} |"
             ),
             flush=True,

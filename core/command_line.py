@@ -9,7 +9,7 @@ from typing import Any
 
 from core.base.errors import one_line
 from core.base.terminal import say, wrapped
-from core.constants import A, Part, constants_in, read, rules
+from core.constants import A, ConstantGroup, constants_in, read, rules
 
 
 def read_constants(kind: type[A], namespace: Mapping[str, Any], more_help: str = "") -> A:
@@ -38,7 +38,7 @@ def asks_for_help(overrides: Sequence[str]) -> bool:
     return "-h" in overrides or "--help" in overrides
 
 
-def help_text(kind: type[Part], namespace: Mapping[str, Any]) -> str:
+def help_text(kind: type[ConstantGroup], namespace: Mapping[str, Any]) -> str:
     """Return an experiment's help, wrapped to the terminal's width. `namespace` has the globals of
     its file."""
     defaults = {field.name: field.default for field in fields(kind)}
@@ -67,13 +67,13 @@ def _introduction(text: str) -> str:
     return "\n".join(lines)
 
 
-def _list(heading: str, kind: type[Part], values: Mapping[str, Any]) -> list[str]:
+def _list(heading: str, kind: type[ConstantGroup], values: Mapping[str, Any]) -> list[str]:
     """Return a heading, and a line for each constant with its value, meaning and range."""
     settings = [f"{name}={value}" for name, value in values.items()]
     width = max(map(len, settings))
     lines = ["", heading]
     for name, setting in zip(values, settings, strict=True):
         rule = rules(kind)[name]
-        row = f"  {setting:{width}}  {rule.about} ({rule.span()})"
+        row = f"  {setting:{width}}  {rule.help} ({rule.span()})"
         lines.append(wrapped(row, " " * (width + 4)))
     return lines

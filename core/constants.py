@@ -31,10 +31,10 @@ SWEEP = "--sweep"  # an argument of run(): constants may be lists
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule for a constant's values: their type, and a range or a list of `choices`. `about` is
+    """A rule for a constant's values: their type, and a range or a list of `choices`. `help` is
     the help text."""
 
-    about: str
+    help: str
     type: type = int
     low: float = 0
     high: float = 1e9
@@ -89,21 +89,21 @@ def _number(value: float) -> str:
 
 def constant(
     default: Any,
-    about: str,
+    help: str,
     low: float = 0,
     high: float = 1e9,
     choices: tuple[str, ...] = (),
     free: bool = False,
 ) -> Any:
-    """Declare a constant with its help text `about`. A resumed run may change `free` constants (see
+    """Declare a constant with its text `help`. A resumed run may change `free` constants (see
     `identity`)."""
-    rule = Rule(about, type(default), low, high, choices, free)
+    rule = Rule(help, type(default), low, high, choices, free)
     return field(default=default, metadata={"rule": rule})
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class ConstantGroup:
     """A group of constants. Subclasses become frozen dataclasses without a decorator, and inherit
     their groups. --help lists a class's own constants first, then its groups'."""
 
@@ -133,7 +133,7 @@ class Part:
         return {}
 
 
-class Sampled(Part):
+class Sampled(ConstantGroup):
     """The sampling parameters of a completion."""
 
     MAX_TOKENS: int = constant(
@@ -154,7 +154,7 @@ class Sampled(Part):
     )
 
 
-class Forced(Part):
+class Forced(ConstantGroup):
     """The constants for an answer that a reply lacks, because its thinking was cut off or because
     it states none."""
 
@@ -170,7 +170,7 @@ class Forced(Part):
     )
 
 
-class Waiting(Part):
+class Waiting(ConstantGroup):
     """The constants for making the model think longer."""
 
     WAITS: int = constant(
@@ -179,7 +179,7 @@ class Waiting(Part):
     WAIT_WORD: str = constant("Wait", "text that is appended to continue the thinking (see WAITS)")
 
 
-class Framed(Part):
+class Framed(ConstantGroup):
     """The constants for the text around a problem, in requests to solve it or to aggregate
     candidates."""
 
@@ -193,7 +193,7 @@ class Framed(Part):
     )
 
 
-class Answered(Part):
+class Answered(ConstantGroup):
     """The constant for how replies state their answers."""
 
     ANSWER: str = constant(
@@ -205,7 +205,7 @@ class Answered(Part):
     )
 
 
-class OnProblems(Part):
+class OnProblems(ConstantGroup):
     """The constants of the problem set. A resumed run may change both: the problems' texts identify
     it."""
 
@@ -219,13 +219,13 @@ class OnProblems(Part):
     )
 
 
-class Seeded(Part):
+class Seeded(ConstantGroup):
     """The seed of a run."""
 
     SEED: int = constant(0, "seed of the run's random choices and requests", 0, 2**63 - 1)
 
 
-class Repeated(Part):
+class Repeated(ConstantGroup):
     """The number of runs, and the name of their results."""
 
     RUNS: int = constant(
@@ -236,7 +236,7 @@ class Repeated(Part):
     )
 
 
-class Served(Part):
+class Served(ConstantGroup):
     """The constants of requests to a server."""
 
     CONCURRENCY: int = constant(
@@ -250,7 +250,7 @@ class Served(Part):
     )
 
 
-class Paid(Part):
+class Paid(ConstantGroup):
     """The limit on the cost of all runs in the journal of an experiment."""
 
     MAX_DOLLARS: float = constant(
@@ -294,13 +294,13 @@ class Carrying(Constants):
             raise UserError(f"K={k} is larger than N={n}. Lower K or raise N")
 
 
-def rules(kind: type[Part]) -> dict[str, Rule]:
+def rules(kind: type[ConstantGroup]) -> dict[str, Rule]:
     """Return the rules of `kind`'s constants by name. The scaffold's own constants precede the
     groups' constants."""
     by_name = {field.name: field.metadata["rule"] for field in fields(kind)}
     names: list[str] = []
     for base in kind.__mro__:
-        if Part not in base.__bases__:  # the groups' constants come last
+        if ConstantGroup not in base.__bases__:  # the groups' constants come last
             names += vars(base).get("__annotations__", ())
     names += by_name
     return {name: by_name[name] for name in dict.fromkeys(names) if name in by_name}
@@ -320,7 +320,7 @@ OF_RUNS = frozenset(
 )
 
 
-def identity(config: Part, kind: type[Part] | None = None) -> dict[str, Any]:
+def identity(config: ConstantGroup, kind: type[ConstantGroup] | None = None) -> dict[str, Any]:
     """Return the constants that identify a run: removed ones too, no free ones. `kind` defaults to
     `config`'s class."""
     kind = kind or type(config)
@@ -331,7 +331,7 @@ def identity(config: Part, kind: type[Part] | None = None) -> dict[str, Any]:
     return identity
 
 
-def listed(constant: str, value: str, names: Sequence[str]) -> list[str]:
+def chosen_names(constant: str, value: str, names: Sequence[str]) -> list[str]:
     """Split the `value` of a constant at commas, or return all `names` for "all". Raises
     UserError for another name."""
     if value == "all":

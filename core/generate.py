@@ -196,8 +196,8 @@ class Generator:
         if stored and not lacks_forcing(stored, sampling):
             return stored
         before = stored
-        if before is None and sampling.earlier:
-            before = await self._complete(replace(request, sampling=sampling.earlier))
+        if before is None and sampling.continued:
+            before = await self._complete(replace(request, sampling=sampling.continued))
         began = time.monotonic()
         try:
             if before is None:

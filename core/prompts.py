@@ -12,8 +12,16 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from core.constants import AUTO, BOXED, LAST_NUMBER, TEXT, WHOLE
-from core.types import FORCED_ANSWER, FORCED_PROOF, Message, Problem, Wording
+from core.constants import AUTO, BOXED, LAST_NUMBER, TEXT, WHOLE, Carrying
+from core.types import (
+    CHARACTERS,
+    FORCED_ANSWER,
+    FORCED_PROOF,
+    Completion,
+    Message,
+    Problem,
+    Wording,
+)
 
 _ALTERNATIVES = re.compile(r"<([^<|>]*)\|([^<|>]*)>")
 
@@ -83,8 +91,8 @@ VERDICT = "Verdict:"
 def request(wording: Wording | str, problem: Problem, **texts: Any) -> list[Message]:
     """Build the messages of one request from a prompt, the problem and the `texts` that it
     shows."""
-    template = wording if isinstance(wording, str) else wording.of(problem.is_proof)
-    content = template.format(problem=problem.statement, **forms(problem.way), **texts)
+    template = wording if isinstance(wording, str) else wording.text_for(problem.is_proof)
+    content = template.format(problem=problem.statement, **forms(problem.answer_form), **texts)
     return [{"role": "user", "content": content}]
 
 
@@ -135,9 +143,23 @@ def verify(problem: Problem, candidate: str) -> list[Message]:
 def prompts_sha256(prompts: Sequence[str | Wording], is_proof: bool = False) -> str:
     """Return the SHA-256 of the texts for proofs (`is_proof`) or answers, including the opening of
     a forced answer. The hash is the same for each value of ANSWER."""
-    texts = [prompt if isinstance(prompt, str) else prompt.of(is_proof) for prompt in prompts]
+    texts = [prompt if isinstance(prompt, str) else prompt.text_for(is_proof) for prompt in prompts]
     for name, form in forms(BOXED).items():
         escaped = form.replace("{}", "{{}}")  # as in a template
         texts = [text.replace(f"{{{name}}}", escaped) for text in texts]
     texts.append(FORCED_PROOF if is_proof else FORCED_ANSWER)
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+
+
+def carried(completion: Completion, config: Carrying) -> str:
+    """Return the part of a candidate that other requests see. CARRY="answer" selects the text after
+    thinking, "full" all text, and "tail" the last CARRY_TOKENS tokens, estimated by the
+    completion's characters per token."""
+    if config.CARRY == "answer":
+        return completion.text
+    text = f"{completion.thinking}\n\n{completion.text}".strip()
+    tokens = completion.completion_tokens or len(text) // CHARACTERS
+    if config.CARRY == "full" or tokens <= config.CARRY_TOKENS:
+        return text
+    characters = len(text) * config.CARRY_TOKENS // tokens
+    return text[-max(1, characters) :]

@@ -33,7 +33,7 @@ import numpy as np
 from core import prompts
 from core.base import seeds
 from core.constants import Carrying, Constants, constant
-from core.types import Ask, Member, Message, Population, Populations, Problem, Scaffold, carried
+from core.types import Ask, Member, Message, Population, Populations, Problem, Scaffold
 
 AHEAD = 8  # number of later steps that may begin before a step is finished
 
@@ -208,7 +208,7 @@ class _Steps:
             if len(texts) == self.config.K:
                 break
             member = await earlier[j]
-            text = carried(member.completion, self.config)
+            text = prompts.carried(member.completion, self.config)
             if text:
                 texts[j] = text
         return texts

@@ -21,7 +21,6 @@ from core.base.files import ROOT, results_dir
 from core.base.terminal import say
 from core.engines import (
     cards,
-    dialect,
     environment,
     gguf_server,
     gpus,
@@ -33,12 +32,12 @@ from core.engines import (
 )
 from core.engines.attach import probe
 from core.engines.cards import Card
-from core.engines.dialect import OnGpu
 from core.engines.dialects import llamacpp
 from core.engines.dialects.llamacpp import EMBEDDED_CONTEXT, EMBEDDED_GGUF, EMBEDDED_SLOTS
 from core.engines.holding import Ready, nothing
 from core.engines.in_process import Launch
-from core.engines.need import Need, ServerSize, settings
+from core.engines.need import Need, ServerSize, server_size
+from core.engines.on_gpu import OnGpu, on_gpu
 from core.engines.protocol import WAITING, Server
 from core.engines.queries import Loading
 from core.engines.waiting import awaited
@@ -60,7 +59,7 @@ def serving(need: Need | None = None) -> Iterator[Server]:
         if server:
             yield server
             return
-    with asked_for(need or Need(), is_for_run=True, wanted=wanted) as server:
+    with start(need or Need(), is_for_run=True, wanted=wanted) as server:
         yield server
 
 
@@ -126,7 +125,7 @@ def graders_server() -> Server | None:
 # Start a server
 
 
-def asked_for(
+def start(
     need: Need,
     extra: Sequence[str] = (),
     port: int = 0,
@@ -144,7 +143,7 @@ def asked_for(
         log = results_dir() / f"{engine.kind}.log" if is_for_run else None
         set_up(engine)
         why = why or "this machine has an NVIDIA GPU"
-        return launched(engine, need, why, log, extra, port, wanted)
+        return start_on_gpu(engine, need, why, log, extra, port, wanted)
     check_starts(wanted.engine)
     if extra:
         raise UserError(
@@ -166,7 +165,7 @@ def _gpu_engine_for(wanted: Wanted) -> OnGpu | None:
     """Return the GPU engine that ENGINE or MODEL selects, else the default one if there is a GPU,
     or None for llama.cpp."""
     if wanted.engine or gpus.count():
-        return dialect.on_gpu(wanted.engine)
+        return on_gpu(wanted.engine)
     return None
 
 
@@ -193,7 +192,7 @@ def _not_servable(wanted: Wanted, why: str) -> UserError:
 def check_starts(engine: str) -> None:
     """Raise UserError if the `engine` that ENGINE or MODEL selects can't be started here, because
     runs only attach to it."""
-    if dialect.on_gpu(engine) or engine in ("", LLAMACPP, EMBEDDED):
+    if on_gpu(engine) or engine in ("", LLAMACPP, EMBEDDED):
         return
     wanted = environment.wanted()
     raise UserError(
@@ -206,7 +205,7 @@ def check_starts(engine: str) -> None:
 
 
 @contextmanager
-def launched(
+def start_on_gpu(
     engine: OnGpu,
     need: Need,
     why: str = "",
@@ -221,7 +220,7 @@ def launched(
     wanted = wanted or environment.wanted()
     model = weights.Model.at(wanted.model)
     engine.check_model(model.folder)
-    size = settings_for(model, need, wanted)
+    size = server_size_for(model, need, wanted)
     ours = replace(wanted.hosting, PORT=port or wanted.hosting.PORT)
     venv_python = ROOT / f".venv-{engine.kind}" / "bin" / "python"
     python = environment.python(engine.kind) or str(venv_python)
@@ -253,7 +252,7 @@ def launched(
             yield replace(server, failure=running.failure)
 
 
-def settings_for(model: weights.Model, need: Need, wanted: Wanted | None = None) -> ServerSize:
+def server_size_for(model: weights.Model, need: Need, wanted: Wanted | None = None) -> ServerSize:
     """Return the size of the server with which this machine's GPUs serve `model`. Raises UserError
     if they can't serve it."""
     ours = (wanted or environment.wanted()).hosting
@@ -262,14 +261,14 @@ def settings_for(model: weights.Model, need: Need, wanted: Wanted | None = None)
         raise UserError(
             f"TP={ours.TP} needs {ours.TP} GPUs, but nvidia-smi lists {here}. Lower or unset TP"
         )
-    return settings(model.shape, model.longest, gpus.here(), need, ours.KV, ours.TP)
+    return server_size(model.shape, model.longest, gpus.here(), need, ours.KV, ours.TP)
 
 
 def gpu_engine(embeds: bool = False) -> OnGpu:
     """Return the GPU engine that ENGINE or MODEL selects, else the default one. Raises UserError
     for other engines. If it `embeds`, it must return a text's embedding while it generates."""
     wanted = environment.wanted()
-    engine = dialect.on_gpu(wanted.engine)
+    engine = on_gpu(wanted.engine)
     if engine is None:
         raise UserError(
             f"{wanted.asked_by} can't serve a folder of weights on a GPU. Unset this setting"
@@ -375,7 +374,7 @@ def main(argv: list[str]) -> None:
             running.enter_context(holding.claimed(host, port))
         else:
             ready = running.enter_context(holding.held(host, port))
-        server = running.enter_context(asked_for(need, extra, port, ready=ready, wanted=wanted))
+        server = running.enter_context(start(need, extra, port, ready=ready, wanted=wanted))
         print(
             f"{server.model} on {server.base_url} ({server.version}, contexts of {server.context} "
             f"tokens, about {server.limit} requests at a time). Ctrl-C stops it.",

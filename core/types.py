@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, runtime_checkable
 
-from core.constants import BOXED, LAST_NUMBER, TEXT, A, Carrying, Forced, Sampled, Waiting
+from core.constants import BOXED, LAST_NUMBER, TEXT, A, Forced, Sampled, Waiting
 
 Message = dict[str, str]  # with "role" and "content", as in OpenAI's API
 Messages = Sequence[Message]
@@ -52,10 +52,10 @@ def end_of(finish_reason: str | None) -> str:
     return ""
 
 
-def opening_for(text: str, reading: str) -> str:
-    """Return the opening `text` of an answer, without its box if the reading (Problem.reading)
-    expects none."""
-    if reading.startswith((f"{TEXT} ", f"{LAST_NUMBER} ")):
+def opening_for(text: str, form_and_type: str) -> str:
+    """Return the opening `text` of an answer, without its box if the reading
+    (Problem.form_and_type) expects none."""
+    if form_and_type.startswith((f"{TEXT} ", f"{LAST_NUMBER} ")):
         return text.removesuffix(BOX)
     return text
 
@@ -68,7 +68,7 @@ class Problem:
     compares) or "proof". `columns` is the row of the data set, with its own names. Graders use a
     reference `solution`, the `guidelines` for points (IMO-ProofBench), and a `grading_scheme` with
     the points of each step (ProofBench). Missing texts are "". `split` names a part of the data
-    set. `way` is the constant ANSWER of the run: how replies state their answer."""
+    set. `answer_form` is the constant ANSWER of the run: how replies state their answer."""
 
     id: str
     statement: str
@@ -79,14 +79,14 @@ class Problem:
     guidelines: str = ""
     grading_scheme: str = ""
     split: str = ""
-    way: str = field(default=BOXED, compare=False)
+    answer_form: str = field(default=BOXED, compare=False)
 
     @property
-    def reading(self) -> str:
+    def form_and_type(self) -> str:
         """The way of reading (if it is not "boxed") and the answer type, as in Sampling.elicit."""
-        if self.way == BOXED:
+        if self.answer_form == BOXED:
             return self.answer_type
-        return f"{self.way} {self.answer_type}"
+        return f"{self.answer_form} {self.answer_type}"
 
     @property
     def is_proof(self) -> bool:
@@ -101,7 +101,7 @@ class Wording:
     answer: str
     proof: str
 
-    def of(self, is_proof: bool) -> str:
+    def text_for(self, is_proof: bool) -> str:
         return self.proof if is_proof else self.answer
 
 
@@ -123,10 +123,14 @@ class Sampling:
     wait_word: str = WAIT  # text that continues thinking
     stop: str = ""  # the server ends the completion before this text ("": off)
     sum_logprobs: bool = False  # sets Completion.logprob
-    elicit: str = ""  # Problem.reading. A reply without such an answer is continued once ("": off)
+    elicit: str = (
+        ""  # Problem.form_and_type. A reply without such an answer is continued once ("": off)
+    )
 
     @classmethod
-    def of(cls, config: Sampled, is_proof: bool = False, answer_type: str = "") -> "Sampling":
+    def from_config(
+        cls, config: Sampled, is_proof: bool = False, answer_type: str = ""
+    ) -> "Sampling":
         """Return the sampling parameters for a solution or a proof, from an experiment's constants.
         Solutions of a problem with this `answer_type` are continued if they lack an answer and
         ELICIT is 1."""
@@ -148,7 +152,7 @@ class Sampling:
             sampling = replace(sampling, elicit=answer_type)
         return sampling
 
-    def but(self, **changes: Any) -> "Sampling":
+    def with_changes(self, **changes: Any) -> "Sampling":
         """Return the parameters with `changes`. Requests with changes are side calls, so nothing is
         elicited."""
         if not changes:
@@ -161,7 +165,7 @@ class Sampling:
         return self.answer_tokens or ELICITED_TOKENS
 
     @property
-    def earlier(self) -> "Sampling | None":
+    def continued(self) -> "Sampling | None":
         """The parameters of the completion that this one continues: without ELICIT, or with one
         wait less. None if it continues none. Without waits, `wait_word` is the default, so journal
         keys omit it."""
@@ -300,7 +304,7 @@ Population = list[Member]
 Populations = AsyncIterator[Population]
 
 
-class Stage(Population):
+class NamedPopulation(Population):
     """A population with a `name` of a word or two ("reviews"). Reports show the name instead of a
     number. If `is_partial`, its solutions are unfinished, so missing answers cause no warning and
     scores enter no AUC."""
@@ -309,20 +313,6 @@ class Stage(Population):
         super().__init__(members)
         self.name = name
         self.is_partial = is_partial
-
-
-def carried(completion: Completion, config: Carrying) -> str:
-    """Return the part of a candidate that other requests see. CARRY="answer" selects the text after
-    thinking, "full" all text, and "tail" the last CARRY_TOKENS tokens, estimated by the
-    completion's characters per token."""
-    if config.CARRY == "answer":
-        return completion.text
-    text = f"{completion.thinking}\n\n{completion.text}".strip()
-    tokens = completion.completion_tokens or len(text) // CHARACTERS
-    if config.CARRY == "full" or tokens <= config.CARRY_TOKENS:
-        return text
-    characters = len(text) * config.CARRY_TOKENS // tokens
-    return text[-max(1, characters) :]
 
 
 @runtime_checkable

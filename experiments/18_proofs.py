@@ -12,7 +12,7 @@ Command: bash scripts/run.sh 18_proofs SCAFFOLD=deepseek_math PROBLEMS=imo_proof
 """
 
 from core.grading.ungraded import ungraded
-from harness.experiment_file import chosen
+from harness.experiment_file import scaffold_from_command_line
 from harness.run import run
 
 SCAFFOLD = "rsa"  # name of a scaffold, such as baseline, qed_rsa or nomos, or of its experiment
@@ -25,7 +25,7 @@ PROBLEMS = "proofs"  # "proofs" (the model's own set), a name, hub:owner/name, o
 LIMIT = 0  # number of problems, from the start of the set, or 0 for all
 SEED = 0  # seed of the run's random draws and of its requests
 
-PROVER = chosen(SCAFFOLD)
+PROVER = scaffold_from_command_line(SCAFFOLD)
 
 if __name__ == "__main__":
     run(PROVER, globals(), grader=ungraded)

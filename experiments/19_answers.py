@@ -9,7 +9,7 @@ Expected: QED-Nano reports 67.5% on IMO-AnswerBench. We have not measured this f
 Command: bash scripts/run.sh 19_answers SCAFFOLD=baseline PROBLEMS=imo_answerbench
 """
 
-from harness.experiment_file import chosen
+from harness.experiment_file import scaffold_from_command_line
 from harness.run import run
 
 SCAFFOLD = "rsa"  # name of a scaffold, such as baseline, majority or nomos, or of its experiment
@@ -20,7 +20,7 @@ PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or th
 LIMIT = 0  # number of problems, from the start of the set, or 0 for all
 SEED = 0  # seed of the run's random draws and of its requests
 
-SOLVER = chosen(SCAFFOLD)
+SOLVER = scaffold_from_command_line(SCAFFOLD)
 
 if __name__ == "__main__":
     run(SOLVER, globals())

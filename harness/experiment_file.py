@@ -77,7 +77,7 @@ def _path(name: str) -> Path:
 
 
 @cache
-def of_scaffolds() -> dict[str, str]:
+def experiments_by_scaffold() -> dict[str, str]:
     """Return the first experiment of each scaffold, by the scaffold's name in lower case. Runs no
     experiment."""
     experiments: dict[str, str] = {}
@@ -88,7 +88,7 @@ def of_scaffolds() -> dict[str, str]:
     return experiments
 
 
-def chosen(default: str) -> Scaffold[Any]:
+def scaffold_from_command_line(default: str) -> Scaffold[Any]:
     """Return the scaffold that SCAFFOLD=… on the command line names (the first of a sweep's list),
     else the card's, else `default`. A bad name ends the process."""
     with command():  # the experiment has not entered run() yet, which handles errors
@@ -103,7 +103,7 @@ def chosen(default: str) -> Scaffold[Any]:
 def scaffold_named(name: str) -> Scaffold[Any]:
     """Return the scaffold of this name or experiment. Its own constants are as in the experiment.
     Raises UserError."""
-    experiments = of_scaffolds()
+    experiments = experiments_by_scaffold()
     experiment = experiments.get(name, name)
     if experiment not in experiments.values():
         raise UserError(f"SCAFFOLD={name!s:.60} is not one of {', '.join(experiments)}")
@@ -117,11 +117,11 @@ def _constants_with(
 ) -> type[Constants]:
     """Return a scaffold's constants with SCAFFOLD=`name`, and with the experiment's values of its
     own constants as defaults."""
-    experiments = of_scaffolds()
+    experiments = experiments_by_scaffold()
     choices = (*experiments, *experiments.values())
-    about = "name of the scaffold that writes the solutions"
+    help_text = "name of the scaffold that writes the solutions"
     types: dict[str, Any] = {"SCAFFOLD": str}
-    values: dict[str, Any] = {"SCAFFOLD": constant(name, about, choices=choices)}
+    values: dict[str, Any] = {"SCAFFOLD": constant(name, help_text, choices=choices)}
     for declared in fields(scaffold.constants):
         if declared.name in namespace and declared.name not in rules(Constants):
             types[declared.name] = declared.type

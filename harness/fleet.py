@@ -20,7 +20,7 @@ from core.base.errors import UserError, command
 from core.base.files import make_folder, write_atomically
 from core.engines import environment, process, queries
 from core.engines.need import Need
-from core.server import asked_for
+from core.server import start
 
 STARTS = 5  # starts of one server
 PATIENCE = process.START_SECONDS  # for servers to answer for the first time
@@ -80,7 +80,7 @@ def serve(file: Path) -> None:
 def _serve_once(file: Path) -> str:
     """Serve, and register the server in `file`, until it ends. Return why it ended. Raises
     UserError if it can't start."""
-    with asked_for(Need(), port=process.free_port()) as server:
+    with start(Need(), port=process.free_port()) as server:
         try:
             write_atomically(file, server.root.encode())
             say(f"{server.root} answers and is registered in {file}")

@@ -20,7 +20,7 @@ from core.engines.cards import Card
 from core.prompts import Request, aggregate, solve
 from core.types import CHARACTERS, Message, Problem
 from harness.problems.check import check
-from harness.problems.columns import cells_of, listed, text_of, understood
+from harness.problems.columns import cells_of, column_names, fields_of, text_of
 from harness.problems.rows import read_rows
 
 OURS = DATA / "shots.json"
@@ -124,7 +124,7 @@ class Framing:
         return provenance
 
     @property
-    def about(self) -> str:
+    def description(self) -> str:
         """A description of the used parts, or "" if none is used."""
         parts: list[str] = []
         if self.shots:
@@ -141,7 +141,7 @@ def _characters(messages: Sequence[Message]) -> int:
     return sum(len(message["content"]) for message in messages)
 
 
-def of(
+def from_config(
     config: A, card: Card, problems: Sequence[Problem] = (), earlier: Framing | None = None
 ) -> Framing:
     """Return the framing that the constants select, or the card if they are "card".
@@ -152,7 +152,7 @@ def of(
     config = card.framed(config, are_proofs)
     if not isinstance(config, Framed):
         return Framing()
-    sources = Sources(config.SHOTS, config.SYSTEM, config.PROMPT, card.way(config))
+    sources = Sources(config.SHOTS, config.SYSTEM, config.PROMPT, card.answer_form(config))
     framing = earlier
     if framing is None or framing.sources != sources:
         framing = _read_all(sources)
@@ -213,11 +213,12 @@ def _read(path: Path, answer_form: str) -> tuple[Shot, ...]:
         replies = _replies(dict(problem.columns), answer_form)
         if problem.is_proof or not all(replies):
             raise UserError(
-                f"row {number} of {path} needs an answer and a worked {listed('solution')}. So "
+                f"row {number} of {path} needs an answer and a worked {column_names('solution')}. "
+                "So "
                 'does each of its "candidates", if it has any'
             )
         reply, *candidates = replies
-        shots.append(Shot(replace(problem, way=answer_form), reply, tuple(candidates)))
+        shots.append(Shot(replace(problem, answer_form=answer_form), reply, tuple(candidates)))
     return tuple(shots)
 
 
@@ -226,7 +227,7 @@ def _replies(columns: dict[str, Any], answer_form: str) -> list[str]:
     candidates = cells_of(columns).get("candidates") or []
     if not isinstance(candidates, list):
         candidates = [None]
-    replies = [worked(understood(columns), answer_form)]
+    replies = [worked(fields_of(columns), answer_form)]
     for candidate in candidates:
         row = candidate if isinstance(candidate, Mapping) else {}
         replies.append(worked(row, answer_form))

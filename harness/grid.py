@@ -42,7 +42,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        return named(self.values)
+        return name_of_run(self.values)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Grid:
         for cell in self.cells:
             others = dict(cell.values)
             steps = others.pop("T", None)
-            key = named(others)
+            key = name_of_run(others)
             if key not in longest or steps > longest[key].values["T"]:
                 longest[key] = cell
         return list(longest.values())
@@ -86,7 +86,7 @@ class Grid:
         return max(cell.scaffold.texts_shown(cell.config) for cell in self.cells)
 
 
-def named(values: Mapping[str, Any]) -> str:
+def name_of_run(values: Mapping[str, Any]) -> str:
     """Return the name of a run, such as "N=4,K=2". For a sweep without lists it is "all"."""
     settings: list[str] = []
     for name, value in values.items():
@@ -103,12 +103,12 @@ def expand(scaffold: Scaffold[Any], namespace: Mapping[str, Any], words: Sequenc
     scaffolds = {"": scaffold}
     if "SCAFFOLD" in lists and "SCAFFOLD" in rules(scaffold.constants):
         scaffolds = {name: scaffold_named(name) for name in lists["SCAFFOLD"].split(",")}
-    known: dict[str, Rule] = {}
+    all_rules: dict[str, Rule] = {}
     for listed_scaffold in scaffolds.values():
-        known |= rules(listed_scaffold.constants)
+        all_rules |= rules(listed_scaffold.constants)
     values: dict[str, list[Any]] = {}
-    for name in _swept(lists, known):
-        values[name] = _values(known[name], name, lists[name])
+    for name in _swept(lists, all_rules):
+        values[name] = _values(all_rules[name], name, lists[name])
     swept = tuple(f"{name}=" for name in values)
     fixed = [word for word in words if not word.startswith(swept)]
     card = environment.card()
@@ -133,7 +133,7 @@ def expand(scaffold: Scaffold[Any], namespace: Mapping[str, Any], words: Sequenc
         try:
             cells.append(cell(chosen))
         except UserError as error:
-            left_out[named(chosen)] = str(error).partition(". ")[0]
+            left_out[name_of_run(chosen)] = str(error).partition(". ")[0]
             errors.append(error)
     if not cells:
         raise errors[0]
@@ -149,11 +149,11 @@ def _lists(words: Sequence[str]) -> dict[str, str]:
     return {name: value for name, value in settings.items() if "," in value}
 
 
-def _swept(lists: Mapping[str, str], known: Mapping[str, Rule]) -> list[str]:
+def _swept(lists: Mapping[str, str], all_rules: Mapping[str, Rule]) -> list[str]:
     """Return the names whose values are lists. A text without choices may contain commas."""
     names: list[str] = []
     for name in lists:
-        rule = known.get(name)
+        rule = all_rules.get(name)
         if rule is None or rule.free or name in SHARED:
             continue
         if rule.type is not str or rule.choices:

@@ -61,7 +61,7 @@ def run(
     with session.run_command(scaffold.constants, namespace) as command:
         with session.open_on_problems(command, results_dir(), scaffold, grader) as opened:
             work = run_all(opened, scaffold, grader, on_step=on_step)
-            path, document = opened.asked(work)
+            path, document = opened.run_until_stopped(work)
         show(document, path)
 
 
@@ -80,7 +80,7 @@ async def run_all(
     command's `bar`, and prints no lines."""
     configs = session.config.runs()
     if len(configs) == 1:
-        changed = session.but(config=configs[0])
+        changed = session.with_changes(config=configs[0])
         experiment = Experiment(changed, scaffold, grader, bar, on_step=on_step)
         return await experiment.run(), experiment.document
     folder = session.folder / session.name
@@ -90,7 +90,7 @@ async def run_all(
     for number, config in enumerate(configs, 1):
         say(f"run {number} of {len(configs)}: SEED={config.SEED}")
         name = f"{session.name}-seed{config.SEED}"
-        changed = session.but(name=name, config=config, folder=folder)
+        changed = session.with_changes(name=name, config=config, folder=folder)
         experiment = Experiment(changed, scaffold, grader, bar, on_step=on_step)
         paths.append(await experiment.run())
         say(f"{terminal.wrapped(tables.final(experiment.document))} ({paths[-1]})")
@@ -144,8 +144,8 @@ async def solve(
         # no await inside, because other tasks may differ
         with environment.setting(MODEL=model, BASE_URL=base_url):
             command, given_set = _command_of(scaffold, problems, grader, name, given)
-            place = Path(folder) if folder else results_dir()
-            context = session.open_on_problems(command, place, scaffold, grader, given_set)
+            results_folder = Path(folder) if folder else results_dir()
+            context = session.open_on_problems(command, results_folder, scaffold, grader, given_set)
             opened = opening.enter_context(context)
         path, _ = await run_all(opened, scaffold, grader, on_step=on_step)
         return Results(path)

@@ -6,7 +6,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from core.base.files import ROOT
-from core.constants import Constants, Part, Rule, rules
+from core.constants import ConstantGroup, Constants, Rule, rules
 from harness import experiment_file
 from labs.proofs.curate.tool import CurateConstants
 from labs.proofs.grade.cli import GradeConstants
@@ -30,7 +30,7 @@ counts tokens. Seconds are wall-clock time. `python -m scripts.constants_page` g
 Row = tuple[Any, Rule]
 
 
-def settings(kind: type[Part], namespace: dict[str, Any]) -> dict[str, Row]:
+def settings(kind: type[ConstantGroup], namespace: dict[str, Any]) -> dict[str, Row]:
     """Return the value and the rule of each constant. Constants that `namespace` does not set have
     their defaults."""
     values = {field.name: field.default for field in fields(kind) if field.default is not MISSING}
@@ -42,7 +42,7 @@ def table(rows: dict[str, Row]) -> str:
     """Format constants as the rows of a Markdown table."""
     lines = ["| constant | value | range | meaning |", "|---|---|---|---|"]
     for name, (value, rule) in rows.items():
-        row = f"| `{name}` | `{value}` | {_range(rule)} | {rule.about} |"
+        row = f"| `{name}` | `{value}` | {_range(rule)} | {rule.help} |"
         lines.append(row.replace("``", '`""`'))
     return "\n".join(lines)
 

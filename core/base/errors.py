@@ -44,7 +44,7 @@ class RunFailed(UserError):
     status = 1
 
 
-class Elsewhere(UserError):
+class RedirectRefused(UserError):
     """A redirect to another server. The message shows only origins, because the rest of an address
     may be private."""
 
@@ -64,12 +64,12 @@ def one_line(text: str, limit: int = LONGEST_LINE) -> str:
     return cut(text, limit)
 
 
-def foremost(error: BaseException) -> BaseException:
+def first_cause(error: BaseException) -> BaseException:
     """Return `error`, or the error to report if it is a group of failed tasks: the first bug, else
     the first error."""
     if not isinstance(error, BaseExceptionGroup):
         return error
-    errors = [foremost(member) for member in error.exceptions]
+    errors = [first_cause(member) for member in error.exceptions]
     bugs = [member for member in errors if not isinstance(member, UserError)]
     return (bugs or errors)[0]
 
@@ -142,7 +142,7 @@ def command() -> Iterator[None]:
         except SystemExit as exit_:
             end = exit_
         except (OSError, BaseExceptionGroup) as error:
-            first = foremost(error)
+            first = first_cause(error)
             if not isinstance(first, OSError) or first.errno != errno.EMFILE:
                 raise
             end = _failed(f"too many open files: {MORE_FILES}", 2)

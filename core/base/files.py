@@ -75,13 +75,13 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if draft.is_symlink():
             draft.unlink()
-        with open(draft, "wb", opener=open_own) as file:
+        with open(draft, "wb", opener=open_unlinked) as file:
             file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, path)
     except OSError as error:
-        raise trouble(path, error, NOTHING_LOST) from None
+        raise write_error(path, error, NOTHING_LOST) from None
     finally:
         _discard(draft)
 
@@ -92,11 +92,11 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise trouble(path, error, NOTHING_LOST) from None
+        raise write_error(path, error, NOTHING_LOST) from None
 
 
 @contextmanager
-def whole(out: Path, noun: str, size: int = 0) -> Iterator[Path]:
+def draft_of(out: Path, noun: str, size: int = 0) -> Iterator[Path]:
     """Yield the path of a draft (file or folder). The draft is renamed to `out` after the block, or
     removed if the block fails. Raises UserError if `out` exists or can't be written, or if `noun`,
     of `size` bytes, does not fit."""
@@ -120,7 +120,7 @@ def whole(out: Path, noun: str, size: int = 0) -> Iterator[Path]:
             _flush(file)
         os.replace(draft, out)
     except OSError as error:
-        raise trouble(out, error, "all files of this attempt are removed") from None
+        raise write_error(out, error, "all files of this attempt are removed") from None
     finally:
         _discard(draft)
 
@@ -148,7 +148,7 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def open_own(path: Path | str, flags: int, mode: int = 0o666) -> int:
+def open_unlinked(path: Path | str, flags: int, mode: int = 0o666) -> int:
     """Open one of our own files, and return its file descriptor. It is an `opener` for open().
     Raises OSError (ELOOP) if `path` is a link, because a link in a shared folder could lead to any
     file of the user."""
@@ -160,10 +160,10 @@ def open_log(path: Path) -> TextIO:
     Raises UserError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     try:
-        descriptor = open_own(path, flags, 0o600)
+        descriptor = open_unlinked(path, flags, 0o600)
         return open(descriptor, "w", encoding="utf-8")
     except OSError as error:
-        raise trouble(path, error, NOTHING_LOST) from None
+        raise write_error(path, error, NOTHING_LOST) from None
 
 
 def remove(path: Path) -> None:
@@ -176,11 +176,11 @@ def _draft(path: Path) -> Path:
     return path.with_name(f".{path.name}.new")
 
 
-def trouble(path: Path, error: OSError, work: str) -> UserError:
+def write_error(path: Path, error: OSError, work: str) -> UserError:
     """Return the error for the user if `path` cannot be written. `work` says which work is lost."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         advice = "the disk is full. Free some space"
-    elif error.errno == errno.ELOOP:  # from open_own
+    elif error.errno == errno.ELOOP:  # from open_unlinked
         advice = (
             "this file is a link, which a run does not follow. Put the file itself there, or "
             "remove the link"
@@ -252,7 +252,7 @@ def no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number")
 
 
-def amount(value: Any, limit: float = 1e15) -> float:
+def checked_amount(value: Any, limit: float = 1e15) -> float:
     """Return `value` if it is a number from 0 to `limit`. Raises ValueError otherwise."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not 0 <= value <= limit:

@@ -7,7 +7,7 @@ from core.base.errors import UserError, one_line
 
 
 @contextmanager
-def reported(name: str, way_out: str) -> Iterator[None]:
+def hub_errors(name: str, way_out: str) -> Iterator[None]:
     """Turn any error of the hub client into a UserError about the model or data set `name`, with
     advice (`way_out`)."""
     try:

@@ -30,7 +30,7 @@ class Prices:
         per_million = uncached * self.read + cached * self.cached + completion * self.written
         return per_million / 1e6
 
-    def most(self, prompt: int, completion: int) -> float:
+    def max_dollars(self, prompt: int, completion: int) -> float:
         """Return the highest cost in dollars of a request with these tokens, whether its prompt is
         cached or not."""
         price = max(self.read, self.cached)
@@ -38,7 +38,7 @@ class Prices:
         return per_million / 1e6
 
 
-def shown(dollars: float) -> str:
+def format_dollars(dollars: float) -> str:
     """Format dollars as "$12.30" or "$0.0412". Amounts below a cent have at most three significant
     digits."""
     if dollars == 0 or dollars >= 1:

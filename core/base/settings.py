@@ -28,18 +28,18 @@ SETTINGS = (
 )
 
 
-def advice_on(name: str, known: Collection[str], value: str) -> str:
+def advice_on(name: str, valid_names: Collection[str], value: str) -> str:
     """Return "Did you mean N=4? " if `name` resembles a constant, advice if it is a setting such as
     --model, or ""."""
     upper = name.lstrip("-").replace("-", "_").upper()
     value = one_line(value.lstrip("= "), 40) or "…"
-    if upper in known:
+    if upper in valid_names:
         return f"Did you mean {upper}={value}? "
     if upper in SETTINGS:
         value = "…" if "KEY" in upper else value
         return f"Put the setting {upper}={value} before the command. "
-    beginnings = [constant for constant in known if upper and constant.startswith(upper)]
+    beginnings = [constant for constant in valid_names if upper and constant.startswith(upper)]
     if len(beginnings) == 1:
         return f"Did you mean {beginnings[0]}={value}? "
-    similar = difflib.get_close_matches(upper, known, 1, 0.86)
+    similar = difflib.get_close_matches(upper, valid_names, 1, 0.86)
     return f"Did you mean {similar[0]}={value}? " if similar else ""

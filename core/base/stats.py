@@ -86,7 +86,7 @@ def mean_by_problem(values: Values) -> Estimate:
     mean = float(means.mean()) if n else math.nan
     if n < 2:
         return Estimate(mean, 0.0, 1.0, n)
-    low, high = _of_effective_number(means)
+    low, high = interval_of_effective_number(means)
     if 0 < mean < 1:  # otherwise the rule of three has given the interval
         unseen = 1 - LEVEL ** (1 / n)
         lowest = float(means.min())
@@ -98,7 +98,7 @@ def mean_by_problem(values: Values) -> Estimate:
     return Estimate(mean, low, high, n)
 
 
-def _of_effective_number(means: Array) -> tuple[float, float]:
+def interval_of_effective_number(means: Array) -> tuple[float, float]:
     """Return Clopper and Pearson's interval for the effective number of yes-no problems. There are
     at least two."""
     n = means.size
@@ -200,7 +200,9 @@ def _drawn(n: int, samples: int) -> NDArray[np.int64]:
     return rng.multinomial(n, shares, samples)
 
 
-def of_sums(sums: Sequence[Sequence[float]], figure: Callable[[Array], Array]) -> Estimate:
+def estimate_from_sums(
+    sums: Sequence[Sequence[float]], figure: Callable[[Array], Array]
+) -> Estimate:
     """Compute a figure from sums over all samples, such as a ratio or Cohen's kappa, with its 95%
     interval.
 
@@ -266,7 +268,7 @@ def _rates(values: Values) -> Array:
 
 def _sign_flips(differences: Array) -> tuple[float, float, float]:
     """Return p, and the lowest and the highest shift that the test in `paired` does not reject."""
-    sums, sizes, is_drawn = _parts(differences)
+    sums, sizes, is_drawn = sign_patterns(differences)
     p = _p_value(differences, sums, is_drawn)
     low, high = _accepted_shifts(differences, sums, sizes, is_drawn)
     return p, low, high
@@ -277,7 +279,7 @@ def _p_value(differences: Array, sums: Array, is_drawn: int) -> float:
     mean."""
     differing = differences[differences != 0]
     if differing.size <= EXACT_UP_TO < differences.size:
-        sums, _, is_drawn = _parts(differing)
+        sums, _, is_drawn = sign_patterns(differing)
     total = float(differences.sum())
     flipped = np.abs(2 * sums - total)
     is_extreme = flipped >= abs(total) - 1e-9  # sums that differ only by rounding are equal
@@ -326,7 +328,7 @@ def _unseen_difference(differences: Array) -> float:
     return weighted / (squares + prior)
 
 
-def _parts(differences: Array) -> tuple[Array, Array, int]:
+def sign_patterns(differences: Array) -> tuple[Array, Array, int]:
     """Return the sum and the size of one part of each sign pattern, and 1 if patterns are drawn at
     random, else 0."""
     if not differences.size:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from core.base.errors import RunFailed, UserError
-from core.base.prices import Prices, shown
+from core.base.prices import Prices, format_dollars
 from core.client.failures import Failure
 from core.client.journal import Journal
 from core.client.reply import Reply
@@ -51,9 +51,9 @@ class Budget:
                 self.wake()
                 raise RunExhausted(
                     f"MAX_DOLLARS={self._limit:g} does not suffice for another request. "
-                    f"{shown(self.journal.paid)} is spent, and the next request may cost "
-                    f"{shown(amount)} more. Run the same command with a higher MAX_DOLLARS: "
-                    "finished work is kept"
+                    f"{format_dollars(self.journal.paid)} is spent, and the next request may cost "
+                    f"{format_dollars(amount)} more. Run the same command with a higher "
+                    "MAX_DOLLARS: finished work is kept"
                 )
             self.waiting += 1
             try:
@@ -120,7 +120,7 @@ class Reservation:
             prompt_tokens += OF_A_MESSAGE + len(text.encode("utf-8", "surrogatepass"))
         if self._context:
             prompt_tokens = min(prompt_tokens, self._context)
-        return self._prices.most(prompt_tokens, max_tokens)
+        return self._prices.max_dollars(prompt_tokens, max_tokens)
 
     async def pay(
         self, send: Callable[[], Awaitable[Reply]], max_cost: float, max_followup_cost: float = 0.0

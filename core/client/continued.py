@@ -69,8 +69,8 @@ def fitting_thinking(before: Completion, request: Request, context: int | None) 
 
 def lacks_answer(completion: Completion, reading: str) -> bool:
     """Return whether the model itself ended `completion` and the grading finds no answer
-    (Problem.reading) in it. Empty, failed, filtered, truncated and forced completions and tool
-    calls do not count."""
+    (Problem.form_and_type) in it. Empty, failed, filtered, truncated and forced completions and
+    tool calls do not count."""
     is_silent = completion.empty or completion.only_calls or bool(completion.error)
     if not is_ended(completion) or is_silent or completion.forced is not None:
         return False

@@ -21,7 +21,7 @@ import aiohttp
 import httpx2  # the HTTP library of the openai client
 import openai
 
-from core.base.errors import MORE_FILES, Elsewhere, UserError, one_line
+from core.base.errors import MORE_FILES, RedirectRefused, UserError, one_line
 from core.client.failures import (
     LONGEST_WORDS,
     Failure,
@@ -84,7 +84,7 @@ class HttpClient:
     async def send(self, body: Mapping[str, Any], patience: float, seconds: float) -> Reply:
         """Send `body`, the JSON object of a chat request, and return the reply. The request fails
         after `seconds`, or after `patience` seconds without data (Flights). Raises Failure, or
-        Elsewhere for a redirect."""
+        RedirectRefused for a redirect."""
         content = json.dumps(body).encode()
         tokens = body.get("max_tokens") or body.get("max_completion_tokens") or math.inf
         # some servers repeat the request in the reply
@@ -222,7 +222,7 @@ async def _shorten_error(response: httpx2.Response) -> None:
 
 
 def _refused(response: httpx2.Response) -> Failure:
-    """Return the failure in an error response. Raises Elsewhere for a redirect to another
+    """Return the failure in an error response. Raises RedirectRefused for a redirect to another
     server."""
     if not response.is_redirect:
         words = response.content.decode("utf-8", "replace").strip()
@@ -231,7 +231,7 @@ def _refused(response: httpx2.Response) -> Failure:
     with suppress(ValueError):  # the address is invalid
         there = urllib.parse.urljoin(here, response.headers.get("Location", ""))
         if urllib.parse.urlsplit(there).hostname and origin(there) != origin(here):
-            raise Elsewhere(origin(here), origin(there))
+            raise RedirectRefused(origin(here), origin(there))
     return Malformed("it redirects to another path. Put the address of the API into BASE_URL")
 
 

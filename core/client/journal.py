@@ -36,7 +36,7 @@ from typing import Any, Self
 
 from core.base import terminal
 from core.base.errors import UserError
-from core.base.files import NOTHING_LOST, open_own, trouble
+from core.base.files import NOTHING_LOST, open_unlinked, write_error
 from core.types import Completion, Message
 
 SYNC_SECONDS = 2.0
@@ -175,10 +175,10 @@ class Journal(Archive):
     def __enter__(self) -> Self:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._fd = open_own(self.path, _FLAGS, self._mode)
+            self._fd = open_unlinked(self.path, _FLAGS, self._mode)
         except OSError as error:
             if error.errno == errno.ELOOP:
-                raise trouble(self.path, error, NOTHING_LOST) from None
+                raise write_error(self.path, error, NOTHING_LOST) from None
             raise UserError(
                 f"cannot write {self.path} ({error.strerror}). Make its folder writable, or set "
                 "another RESULTS_DIR"
@@ -248,7 +248,7 @@ class Journal(Archive):
                 self._begin_sync()
         except OSError as error:
             os.ftruncate(self._fd, self._own_file.end)
-            raise trouble(
+            raise write_error(
                 self.path, error, f"the {len(self)} records in the journals are saved"
             ) from None
         self._own_file.end += len(line)
@@ -275,7 +275,7 @@ class Journal(Archive):
             terminal.say(note, sys.stderr)
             return
         except OSError as error:
-            raise trouble(self.path, error, _MOVED) from None
+            raise write_error(self.path, error, _MOVED) from None
         if os.path.samestat(opened, there):
             return
         taken = self.path
@@ -290,7 +290,7 @@ class Journal(Archive):
         on."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            new = open_own(path, _FLAGS | os.O_EXCL, self._mode)
+            new = open_unlinked(path, _FLAGS | os.O_EXCL, self._mode)
             try:
                 _lock(new, path)
                 with (
@@ -304,7 +304,7 @@ class Journal(Archive):
             finally:
                 os.close(new)
         except OSError as error:
-            raise trouble(path, error, _MOVED) from None
+            raise write_error(path, error, _MOVED) from None
         self.path = path
 
     def is_earlier(self, key: str) -> bool:

@@ -263,7 +263,7 @@ def _count(value: Any) -> int:
     """Return the value if it can be a number of tokens, else 0."""
     if not isinstance(value, int) or isinstance(value, bool):
         return 0
-    return value if 0 < value <= queries.MOST else 0
+    return value if 0 < value <= queries.LARGEST else 0
 
 
 def _logprobs(tokens: list[Any]) -> dict[str, float]:

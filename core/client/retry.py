@@ -158,8 +158,8 @@ class RetryingClient:
             self._retrying.pop(tries, None)
 
     async def _send_once(self, body: dict[str, Any], patience: float) -> Reply:
-        """Wait until the rate limit allows a request, then send it. Raises Failure, and Elsewhere
-        for a redirect."""
+        """Wait until the rate limit allows a request, then send it. Raises Failure, and
+        RedirectRefused for a redirect."""
         entered = await self._rates.enter()
         try:
             reply = await self.http.send(body, patience, self._timeout)
@@ -303,7 +303,7 @@ class RetryingClient:
         """Ask the server who it is now. Raises UserError and Lost as _check_server does."""
         ours = self.server
         try:
-            current = await asyncio.to_thread(ours.look, ours)
+            current = await asyncio.to_thread(ours.probe_again, ours)
         except UserError as error:
             raise UserError(f"{error} ({KEPT}, and this run began with {ours.origin})") from None
         if current is None:

@@ -55,7 +55,7 @@ def probe(
         card=card,
         query=query,
         key=key,
-        look=look_again,
+        probe_again=probe_again,
     )
     return carded(dialect.described(server, entry, models), card)
 
@@ -76,7 +76,7 @@ def is_empty(page: Mapping[str, Any]) -> bool:
     return "data" in page and not page["data"]
 
 
-def look_again(server: Server) -> Server | None:
+def probe_again(server: Server) -> Server | None:
     """Probe the address of `server` once more. Return None if it is absent or loading."""
     address = cards.with_query(server.base_url, server.query)
     try:

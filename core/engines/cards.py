@@ -20,7 +20,17 @@ from core.base.errors import UserError
 from core.base.fields import Positive, Sha256, fitted
 from core.base.files import DATA, read_text
 from core.base.prices import Prices
-from core.constants import BOXED, PENALTIES, WAYS, A, Answered, OnProblems, Part, Sampled, rules
+from core.constants import (
+    BOXED,
+    PENALTIES,
+    WAYS,
+    A,
+    Answered,
+    ConstantGroup,
+    OnProblems,
+    Sampled,
+    rules,
+)
 
 FOLDER = DATA / "models"
 TEMPLATE = "template"  # a file to copy, no card itself
@@ -169,7 +179,7 @@ class Card:
             keys["continues"] = "no"
         return keys
 
-    def shown(self) -> dict[str, Any] | None:
+    def to_json(self) -> dict[str, Any] | None:
         """Return the fields that differ from their defaults, for results, or None if all are
         defaults."""
         values = asdict(self)
@@ -199,7 +209,7 @@ class Card:
             )
         return replace(self, effort=effort)
 
-    def way(self, config: Sampled) -> str:
+    def answer_form(self, config: Sampled) -> str:
         """Return the way to read the answers of a run: the constant ANSWER, or else the card's
         field `answer`."""
         asked = config.ANSWER if isinstance(config, Answered) else BOXED
@@ -233,7 +243,7 @@ class Card:
         changes: dict[str, Any] = {name: values[name] for name in asked}
         return replace(config, **changes)
 
-    def constants_of(self, kind: type[Part]) -> dict[str, Any]:
+    def constants_of(self, kind: type[ConstantGroup]) -> dict[str, Any]:
         """Return the card's constants that `kind` has. LIMIT is only for runs on a problem set: it
         would shorten a training, too. Raises UserError for a bad value."""
         rule_of = rules(kind)
@@ -250,7 +260,7 @@ class Card:
                 f"the card {self.name} is invalid ({error}). Correct its table [constants]"
             ) from None
 
-    def constants_in(self, config: Part) -> str:
+    def constants_in(self, config: ConstantGroup) -> str:
         """Return the constants of `config` that the card sets, as text, or ""."""
         words = []
         for name, value in self.constants_of(type(config)).items():

@@ -20,10 +20,7 @@ from core.base.files import ROOT
 from core.engines import cards
 from core.engines.cards import Card
 from core.engines.protocol import Key, is_local, is_unspecified
-from core.engines.wanted import EMBEDDED as EMBEDDED
-from core.engines.wanted import LLAMACPP as LLAMACPP
-from core.engines.wanted import Hosting, Remote, Wanted, with_openai_names
-from core.engines.wanted import hub_model as hub_model
+from core.engines.wanted import Hosting, Remote, Wanted, hub_model, with_openai_names
 
 
 def wanted() -> Wanted:

@@ -87,7 +87,7 @@ def kv_type(kv: str, gpu: Gpu, embeds: bool = False) -> str:
     return "fp8" if gpu.fp8 and not embeds else "bf16"
 
 
-def settings(
+def server_size(
     shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "auto", gpus: int = 1
 ) -> ServerSize:
     """Return the size of a server for `need` on so many `gpus` like `gpu`. Raises UserError if one

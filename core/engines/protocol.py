@@ -4,7 +4,7 @@ servers.
 core/engines/attach.py creates records of running servers, and core/server.py starts servers
 and creates their records. Each file in core/engines/dialects defines one engine as DIALECT. A new
 engine needs a file in this folder. If it runs on GPUs, it derives from OnGpu
-(core/engines/dialect.py) and also needs a case in setup.sh."""
+(core/engines/on_gpu.py) and also needs a case in setup.sh."""
 
 import importlib
 import ipaddress
@@ -171,7 +171,7 @@ class Server:
     key: Key = field(default=NO_KEY, repr=False)
     # Probes this address again. Returns None if nothing answers. Raises UserError if the server is
     # not usable.
-    look: "Callable[[Server], Server | None]" = field(
+    probe_again: "Callable[[Server], Server | None]" = field(
         default=lambda server: server, repr=False, compare=False
     )
     # Returns why a server that was started here ended. Returns None while it runs, and for other
@@ -258,7 +258,7 @@ class Server:
             "sha256": self.sha256,
             "reported": self.key_fields,
             "embedded": self.card.engine == "embedded",
-            "card": self.card.shown(),
+            "card": self.card.to_json(),
         }
 
 

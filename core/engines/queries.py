@@ -11,7 +11,7 @@ import urllib.request
 from contextlib import suppress
 from typing import Any
 
-from core.base.errors import Elsewhere, UserError, one_line
+from core.base.errors import RedirectRefused, UserError, one_line
 from core.engines import environment
 from core.engines.cards import origin
 from core.engines.protocol import MARK, NO_KEY, Key, Server
@@ -19,7 +19,7 @@ from core.engines.protocol import MARK, NO_KEY, Key, Server
 SECONDS = 10.0  # without data, after which a request fails
 MAX_BYTES = 2**25  # of an answer (a list of a thousand models takes 2**21)
 LONGEST = 300  # characters of a name or a setting
-MOST = 10**12  # the largest count that is accepted
+LARGEST = 10**12  # the largest count that is accepted
 LOADING = (502, 503, 504)  # the status of a starting server, or of a gateway in front of it
 ERROR_BYTES = 2**12  # read of an error's body, to see whether it names the loading
 _STOPPED = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
@@ -46,7 +46,7 @@ def send(
 ) -> bytes:
     """Return the first MAX_BYTES of the response to a GET of `url`, a POST of `body` as JSON, or
     another `method`. The request fails after `seconds` (0: SECONDS) without data. Raises HTTPError
-    for an error status, and Elsewhere for a redirect to another origin. Raises NoHttp for a
+    for an error status, and RedirectRefused for a redirect to another origin. Raises NoHttp for a
     response in another protocol, and another OSError without a response."""
     request = urllib.request.Request(url, method=method)
     if body is not None:
@@ -71,7 +71,7 @@ def find(url: str, key: Key = NO_KEY, body: Any = None) -> dict[str, Any] | None
     """Return the JSON object that a GET or POST (see `send`) returns. Return {} for any other
     response, and None if nothing listens. Raises Loading if a server listens but is not ready: it
     answers with a status of LOADING, sends nothing, or ends the connection. Raises UserError for a
-    refused key, and Elsewhere for another origin."""
+    refused key, and RedirectRefused for another origin."""
     try:
         page = json.loads(send(url, key, body))
     except urllib.error.HTTPError as error:
@@ -174,7 +174,7 @@ def count(value: Any) -> int | None:
         number = int(value)
     except (ValueError, OverflowError):
         return None
-    return number if 0 < number <= MOST else None
+    return number if 0 < number <= LARGEST else None
 
 
 def line(value: Any) -> str | None:
@@ -187,7 +187,7 @@ def line(value: Any) -> str | None:
 
 class SameOrigin(urllib.request.HTTPRedirectHandler):
     """A redirect handler that refuses other origins, because urllib would send them our key. Raises
-    Elsewhere."""
+    RedirectRefused."""
 
     def redirect_request(
         self, req: urllib.request.Request, *response: Any
@@ -198,7 +198,7 @@ class SameOrigin(urllib.request.HTTPRedirectHandler):
         asked_origin = origin(req.full_url)
         redirected_origin = origin(redirected.full_url)
         if redirected_origin != asked_origin:
-            raise Elsewhere(asked_origin, redirected_origin)
+            raise RedirectRefused(asked_origin, redirected_origin)
         return redirected
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from core.base import files
 from core.base.errors import UserError
-from core.constants import Part, constant, rules
+from core.constants import ConstantGroup, constant, rules
 from core.engines import cards
 from core.engines.cards import Card
 from core.engines.protocol import Key, engines, is_local
@@ -25,7 +25,7 @@ EMBEDDED = "embedded"  # the ENGINE for the embedded model
 _ON_HUB = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:/(\w[\w.-]*\.gguf))?")
 
 
-class Hosting(Part):
+class Hosting(ConstantGroup):
     """The settings of servers that are started here. Each is an environment variable."""
 
     BIND: str = constant("127.0.0.1", "the address on which the servers listen")

@@ -23,7 +23,7 @@ from typing import Any
 from core.base import files
 from core.base.errors import UserError, command, one_line
 from core.base.files import in_words
-from core.base.hub import reported
+from core.base.hub import hub_errors
 from core.base.terminal import say
 from core.engines import cards, environment
 from core.engines.cards import Wheel
@@ -365,7 +365,7 @@ def _hub(repo: str) -> Iterator[tuple[str, dict[str, int]]]:
         f"{_as_card(repo)}Check MODEL, REVISION, the network (or set HF_ENDPOINT) and the disk of "
         f"{here} (WEIGHTS_DIR sets another folder). Run the same command again to resume"
     )
-    with reported(repo, remedy):
+    with hub_errors(repo, remedy):
         here.mkdir(parents=True, exist_ok=True)
         from huggingface_hub import HfApi
 

@@ -61,7 +61,7 @@ def math_difference(answer: str, truth: str) -> str | None:
 
 
 @asynccontextmanager
-async def stopping_judge() -> AsyncIterator[None]:
+async def stopping_sympy() -> AsyncIterator[None]:
     """End the judge's child if the block is cancelled. Otherwise asyncio would wait for a hung
     child. If an earlier block was cancelled, first restore the judge, and drop cached verdicts, so
     that undecided pairs are judged again."""

@@ -53,9 +53,9 @@ def read(
 
 def read_reply(problem: Problem, reply: Completion, text: str | None = None) -> Extraction:
     """Read the answer of a `reply`, or of its `text` before a forced answer or wait, as the
-    problem's `way` says. The way "whole" also reads the thinking."""
-    text = text_read(reply, reply.text if text is None else text, problem.way)
-    return read(text, problem.way, problem.answer_type, reply.truncated)
+    problem's `answer_form` says. The form "whole" also reads the thinking."""
+    text = text_read(reply, reply.text if text is None else text, problem.answer_form)
+    return read(text, problem.answer_form, problem.answer_type, reply.truncated)
 
 
 def text_read(reply: Completion, text: str, way: str) -> str:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from core.base.prices import shown as format_dollars
+from core.base.prices import format_dollars as format_dollars
 from core.constants import Constants
-from core.engines import dialect, gpus
+from core.engines import gpus, on_gpu
 from core.engines.cards import Card
 from core.types import Bounded
 from harness.plan.lengths import Lengths
@@ -104,7 +104,7 @@ def notes(plan: Plan) -> list[str]:
     ]
 
 
-def _seeds(engine: dialect.OnGpu, seconds: Seconds) -> str:
+def _seeds(engine: on_gpu.OnGpu, seconds: Seconds) -> str:
     """Describe whether the `engine` honours seeds, and how much longer a run takes if it does."""
     if not engine.deterministic_cost:
         return f"{engine.label} honours seeds"
@@ -127,7 +127,7 @@ class Sums:
     most_completion: float
 
     @classmethod
-    def of(cls, loads: Sequence[Load]) -> "Sums":
+    def from_loads(cls, loads: Sequence[Load]) -> "Sums":
         return cls(
             prompt=sum(load.prompts for load in loads),
             completion=sum(load.tokens for load in loads),
@@ -137,7 +137,7 @@ class Sums:
 
 
 def token_rows(loads: Sequence[Load]) -> Rows:
-    sums = Sums.of(loads)
+    sums = Sums.from_loads(loads)
     at_most = f", {tokens(sums.most_prompt)} at most" if sums.most_prompt else ""
     return [
         (
@@ -152,7 +152,7 @@ def without_gpu(
     subject: Subject, loads: Sequence[Load], lengths: Lengths, price: float | None
 ) -> Rows:
     """Return the time with llama.cpp on this machine, or the cost of another server."""
-    sums = Sums.of(loads)
+    sums = Sums.from_loads(loads)
     if isinstance(subject.runs_on, Path):
         return _on_this_machine(sums, lengths.speed, price)
     return [
@@ -183,8 +183,8 @@ def _cost(subject: Subject, sums: Sums) -> str:
     expected = prices.dollars((round(sums.prompt), 0, round(sums.completion))) or 0
     text = f"{format_dollars(expected)} expected"
     if sums.most_prompt:
-        most = prices.dollars((round(sums.most_prompt), 0, round(sums.most_completion))) or 0
-        text += f", {format_dollars(most)} at most"
+        max_dollars = prices.dollars((round(sums.most_prompt), 0, round(sums.most_completion))) or 0
+        text += f", {format_dollars(max_dollars)} at most"
     return f"{text}, at prices of {prices.on}, without cache hits"
 
 

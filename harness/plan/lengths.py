@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.base.errors import UserError, one_line
-from core.base.files import amount
+from core.base.files import checked_amount
 from harness.results import read
 from harness.results.model import CallCost, Head, MemberResult, ProblemResult
 
@@ -83,7 +83,7 @@ def _lengths(name: str, head: Head, problems: Iterable[ProblemResult]) -> Length
     prompts unlike RSA's."""
     steps = _steps(problems)
     members = [member for step in steps for member in step]
-    speeds = _speeds(steps, amount(head.engine["concurrency"]))
+    speeds = _speeds(steps, checked_amount(head.engine["concurrency"]))
     if not speeds:
         return None
     if "T" not in head.config and any(member.parents for member in members):
@@ -162,7 +162,7 @@ def _source(name: str, head: Head, members: Sequence[MemberResult], lacking: Seq
     """Describe the results that were measured, and the lengths that they lack."""
     cut = sum(member.finish_reason == "length" for member in members) / len(members)
     problems = head.problem_set["name"]
-    cap = amount(head.config["MAX_TOKENS"])
+    cap = checked_amount(head.config["MAX_TOKENS"])
     source = (
         f"measured: {name} ({len(members):,} completions on {problems}, {cut:.0%} of them "
         f"truncated at {cap:,})"

@@ -59,7 +59,7 @@ def _lengths(config: Any, subject: Subject, name: str) -> Lengths:
     earlier = measured(results_dir(), subject.model, getattr(config, "OUT", ""), name)
     if earlier:
         return earlier
-    before_problem = framing.of(config, subject.card).tokens
+    before_problem = framing.from_config(config, subject.card).tokens
     return replace(ASSUMED, prompt=ASSUMED.prompt + before_problem)
 
 
@@ -185,7 +185,7 @@ def _on_llamacpp(config: Constants, file: Path, planned: Bounded) -> tuple[Rows,
     from core.engines.gguf_header import Gguf  # slow to import
 
     model = Gguf.read(file)
-    shots = framing.of(config, environment.card()).tokens
+    shots = framing.from_config(config, environment.card()).tokens
     need = Need(planned.texts_shown(config), config.MAX_TOKENS, config.ANSWER_TOKENS, shots)
     is_exact = environment.hosting().exact(False)
     cores = llamacpp.physical_cores()
@@ -230,9 +230,9 @@ def _task(
         low, high = machine.seconds(loads, max(load.count for load in loads))
         rows = [*estimate.model_rows(on, subject.label, whole=False), *rows]
         rows.append(("time", f"{hours((low, high))} for generating"))
-        least, most = _training_seconds(work, on)
-        training += f", {hours((least, most))} at 6 operations per parameter and token"
-        cost = money((low + least, high + most), price)
+        lowest, highest = _training_seconds(work, on)
+        training += f", {hours((lowest, highest))} at 6 operations per parameter and token"
+        cost = money((low + lowest, high + highest), price)
     else:
         rows += without_gpu(subject, loads, lengths, price)
         training += ". The time is unknown"
@@ -257,9 +257,9 @@ def _training_seconds(work: Work, on: OnGpu) -> tuple[float, float]:
     """Return the shortest and the longest time of training, at 6 operations per parameter and
     token."""
     operations = 6 * on.shape.parameters * work.trained
-    least = operations / (on.gpu.flops * BEST.compute)
-    most = operations / (on.gpu.flops * WORST.compute)
-    return least, most
+    lowest = operations / (on.gpu.flops * BEST.compute)
+    highest = operations / (on.gpu.flops * WORST.compute)
+    return lowest, highest
 
 
 def _parser() -> Parser:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from core import server
 from core.base.errors import UserError
-from core.engines import cards, dialect, environment, gpus, weights
+from core.engines import cards, environment, gpus, on_gpu, weights
 from core.engines.cards import Card
 from core.engines.dialects import llamacpp
 from core.engines.gpus import Gpu
 from core.engines.need import kv_type
 from core.engines.shape import QED_NANO, Shape
+from core.engines.wanted import EMBEDDED, LLAMACPP, hub_model
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class OnGpu:
     """A model on a GPU with a KV cache of type `kv`. `gpu_reason` is the reason for the GPU.
     `longest` is the model's largest context in tokens, if known."""
 
-    engine: dialect.OnGpu
+    engine: on_gpu.OnGpu
     gpu: Gpu
     gpu_reason: str
     kv: str
@@ -70,7 +71,7 @@ def _without_gpu(named: str, card: Card) -> Subject | None:
     settings select neither."""
     url = environment.base_url()
     engine = environment.engine()
-    if engine == environment.EMBEDDED and not url:
+    if engine == EMBEDDED and not url:
         raise UserError(
             "the embedded model has no plan, because its runs take minutes. Unset ENGINE to plan "
             "QED-Nano"
@@ -82,11 +83,11 @@ def _without_gpu(named: str, card: Card) -> Subject | None:
         label = f"{attached.model} at {attached.base_url}"
         return Subject(attached.model, label, attached.card, None)
     is_file = Path(named).is_file() or named.endswith(".gguf")
-    if engine == environment.LLAMACPP or (is_file and not engine):
+    if engine == LLAMACPP or (is_file and not engine):
         path = llamacpp.gguf_file(named)
         name = llamacpp.name_of(path)
         if not card.name:
-            card = cards.of_model(name, environment.LLAMACPP)
+            card = cards.of_model(name, LLAMACPP)
         return Subject(name, path.name, card, path)
     return None
 
@@ -106,7 +107,7 @@ def _on_gpu(named: str, card: Card, args: Namespace) -> Subject:
         else:
             shape = QED_NANO
             source = "built-in values of its config.json, because the weights are not downloaded"
-    elif environment.hub_model(named):
+    elif hub_model(named):
         name = label = named
         shape, longest = weights.shape_on_hub(named)
     elif Path(named).is_dir():

@@ -49,7 +49,7 @@ class _Requests:
         self._cap = config.MAX_TOKENS
         self._samples = count * self._constants.get("N", 1)
         self._candidates = self._constants.get("K", 0)
-        self._sampling = Sampling.of(config, answer_type="integer")
+        self._sampling = Sampling.from_config(config, answer_type="integer")
         if self._sampling.elicit:
             self._more_tokens = self._sampling.elicited_tokens
         else:

@@ -8,7 +8,7 @@ from typing import Any
 from core.base.errors import UserError
 from core.base.files import storable
 from core.types import ANSWERS, MAX_ANSWER_CHARS, PROOF, PROOFS, Problem
-from harness.problems.columns import GRADED_BY, listed, names_in, plain, text_of, understood
+from harness.problems.columns import GRADED_BY, column_names, fields_of, names_in, plain, text_of
 
 ALPACA = {"instruction", "input", "output"}  # the fields of a row to train on
 ALPACAS = ". Only DATA of 21_star reads such rows. For other runs, give problem and answer"
@@ -17,8 +17,8 @@ ALPACAS = ". Only DATA of 21_star reads such rows. For other runs, give problem 
 def check(
     rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS
 ) -> tuple[Problem, ...]:
-    """Build problems from (place, row) pairs. Raises UserError for an invalid row, or if there are
-    no rows.
+    """Build problems from (location, row) pairs. Raises UserError for an invalid row, or if there
+    are no rows.
 
     A row has "problem" (text) and "answer" (number, text or a list of them). "id" and "answer_type"
     ("integer", "math" or "proof") are optional, and other types count as none. columns.py lists all
@@ -29,18 +29,19 @@ def check(
 
     `wanted` is the kind that the grader accepts. With ANSWERS, every row needs an answer, unless it
     is a proof."""
-    parsed = [_Row(place, row) for place, row in rows]
+    parsed = [_Row(location, row) for location, row in rows]
     are_integers = all(row.may_be_integer for row in parsed)
     problems: list[Problem] = []
-    places: dict[str, str] = {}
+    locations: dict[str, str] = {}
     for number, row in enumerate(parsed, 1):
         problem = _problem(row, number, wanted, are_integers)
-        if problem.id in places:
+        if problem.id in locations:
             raise UserError(
-                f"{row.place} repeats the id {problem.id!r:.80} of {places[problem.id]}. Give "
+                f"{row.location} repeats the id {problem.id!r:.80} of {locations[problem.id]}. "
+                "Give "
                 'every problem a different "id"'
             )
-        places[problem.id] = row.place
+        locations[problem.id] = row.location
         problems.append(problem)
     if not problems:
         raise UserError(f"{source} has no problems. Add at least one")
@@ -50,10 +51,10 @@ def check(
 class _Row:
     """A row of a problem set. `columns` has the data set's names, and `fields` has ours."""
 
-    def __init__(self, place: str, columns: Any) -> None:
-        self.place = place
+    def __init__(self, location: str, columns: Any) -> None:
+        self.location = location
         self.columns = columns
-        self.fields = understood(columns) if isinstance(columns, dict) else {}
+        self.fields = fields_of(columns) if isinstance(columns, dict) else {}
 
     @property
     def may_be_integer(self) -> bool:
@@ -68,7 +69,7 @@ class _Row:
 def _problem(row: _Row, number: int, wanted: str, are_integers: bool) -> Problem:
     """Build the problem of a row. `number` is its id, if the row states no id."""
     if not isinstance(row.columns, dict):
-        raise UserError(f'{row.place} must be an object like {{"problem": "…", "answer": 42}}')
+        raise UserError(f'{row.location} must be an object like {{"problem": "…", "answer": 42}}')
     statement = _statement(row)
     answer_type = row.fields.get("answer_type", _usual_type(row, wanted, are_integers))
     answer = _answer(row, answer_type, is_needed=wanted == ANSWERS and answer_type != PROOF)
@@ -84,7 +85,7 @@ def _statement(row: _Row) -> str:
         return statement.strip()
     advice = ALPACAS if row.columns.keys() >= ALPACA else ""
     raise UserError(
-        f"{row.place} needs {listed('problem')}, a non-empty text without lone surrogates "
+        f"{row.location} needs {column_names('problem')}, a non-empty text without lone surrogates "
         f"(\\ud800 to \\udfff). Its fields: {row.column_names}{advice}"
     )
 
@@ -103,7 +104,8 @@ def _id(row: _Row, number: int) -> str:
     is_valid = isinstance(id_, (int, str)) and not isinstance(id_, bool)
     if not is_valid or not _is_text(str(id_)):
         raise UserError(
-            f'{row.place} has an invalid "id" {id_!r:.80}. Give a whole number or non-empty UTF-8 '
+            f'{row.location} has an invalid "id" {id_!r:.80}. Give a whole number or non-empty '
+            "UTF-8 "
             "text"
         )
     return str(id_)
@@ -120,22 +122,22 @@ def _answer(row: _Row, answer_type: str, is_needed: bool) -> str | None:
     is_valid = isinstance(answer, (int, float, str)) and not isinstance(answer, bool)
     if not is_valid or not _is_text(str(answer)):
         raise UserError(
-            f"{row.place} needs {listed('answer')}, a number, UTF-8 text or a list of them. In a "
-            f"solution it follows ####. Its fields: {row.column_names}"
+            f"{row.location} needs {column_names('answer')}, a number, UTF-8 text or a list of "
+            f"them. In a solution it follows ####. Its fields: {row.column_names}"
         )
     text = str(answer).strip()
     if answer_type == PROOF:
         return text
     if len(text) > MAX_ANSWER_CHARS or text in ("nan", "inf", "-inf"):
         raise UserError(
-            f'{row.place} has "answer" {text:.40}, which is nan, inf or over {MAX_ANSWER_CHARS} '
+            f'{row.location} has "answer" {text:.40}, which is nan, inf or over {MAX_ANSWER_CHARS} '
             "characters"
         )
     if answer_type != "integer":
         return text
     if not _is_whole(text):
         raise UserError(
-            f'{row.place} has type "integer", but its answer {text!r} is not an integer from 0 '
+            f'{row.location} has type "integer", but its answer {text!r} is not an integer from 0 '
             "to 999"
         )
     return str(int(text))

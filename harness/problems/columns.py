@@ -39,7 +39,7 @@ TYPES = ("integer", "math", PROOF)
 GRADED_BY = ("guidelines", "grading_scheme")
 
 
-def understood(row: dict[str, Any]) -> dict[str, Any]:
+def fields_of(row: dict[str, Any]) -> dict[str, Any]:
     """Return `row`'s statement, final answer and other fields by our names. Only "problem" and
     "answer" may be None. A type that is not in TYPES is omitted."""
     cells = _with_inner(row)
@@ -90,7 +90,7 @@ def names_in(row: Mapping[str, Any], limit: int = 12) -> str:
     return ", ".join(map(repr, names)) or "none"
 
 
-def listed(ours: str) -> str:
+def column_names(ours: str) -> str:
     """Return a column's name in this project, with the other accepted names in parentheses."""
     others = ", ".join(name for name in NAMES[ours] if name != ours)
     return f'"{ours}" (or {others})'

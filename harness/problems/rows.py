@@ -1,5 +1,5 @@
 """Read the rows of problem files (.json, .jsonl, .csv with a header, .parquet). Errors name the
-place of a row."""
+location of a row."""
 
 import csv
 import hashlib
@@ -14,7 +14,7 @@ from core.base.files import opened, parse_json, read_lines, read_text
 
 WHAT, REMEDY, FIX = "problem file", "Check its path", "Correct the file"
 
-Rows = list[tuple[str, Any]]  # (place, row)
+Rows = list[tuple[str, Any]]  # (location, row)
 Wanted = Callable[[str], bool]  # returns whether to read the column with this name
 ROWS_AT_ONCE = 4096  # rows of a parquet file that are converted together
 
@@ -43,17 +43,17 @@ def stream_rows(path: Path, wanted: Wanted | None = None) -> Iterator[tuple[str,
             "For a data set on the hub, give hub:owner/name"
         )
     rows = _parquet(path, wanted) if kind == PARQUET else READERS[kind](path)
-    for place, row in rows:
+    for location, row in rows:
         if wanted and isinstance(row, dict):
             row = {name: cell for name, cell in row.items() if wanted(name)}
-        yield place, row
+        yield location, row
 
 
 def _jsonl(path: Path) -> Iterator[tuple[str, Any]]:
     for number, line in enumerate(read_lines(path, WHAT, REMEDY), 1):
         if line.strip():
-            place = f"{path}, line {number}"
-            yield place, parse_json(line, f"{WHAT} {place}", FIX)
+            location = f"{path}, line {number}"
+            yield location, parse_json(line, f"{WHAT} {location}", FIX)
 
 
 def _json(path: Path) -> Iterable[tuple[str, Any]]:
@@ -88,11 +88,11 @@ def _csv(path: Path) -> Rows:
         reader.fieldnames = names
         line = reader.line_num + 1
         for row in reader:
-            place = f"{path}, line {line}"
+            location = f"{path}, line {line}"
             line = reader.line_num + 1
             if None in row or None in row.values():
-                raise UserError(f"{place} has more or fewer cells than the header. {FIX}")
-            rows.append((place, {name: cell or None for name, cell in row.items()}))
+                raise UserError(f"{location} has more or fewer cells than the header. {FIX}")
+            rows.append((location, {name: cell or None for name, cell in row.items()}))
     except csv.Error as error:
         raise UserError(f"{WHAT} {path}, line {line} is not valid CSV ({error}). {FIX}") from None
     return rows

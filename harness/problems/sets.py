@@ -16,7 +16,7 @@ from typing import Any
 from core.base import files
 from core.base.errors import UserError, command
 from core.base.files import DATA, HOME
-from core.base.hub import reported
+from core.base.hub import hub_errors
 from core.types import ANSWERS, Problem
 from harness.problems import hub, published
 from harness.problems.check import check
@@ -86,9 +86,9 @@ class ProblemSet:
             return self
         return replace(self, name=f"{self.name}[:{limit}]", problems=self.problems[:limit])
 
-    def read_as(self, answer_form: str) -> "ProblemSet":
+    def with_answer_form(self, answer_form: str) -> "ProblemSet":
         """Return a set whose problems have answers of the given form (core/grading/text.py)."""
-        problems = tuple(replace(problem, way=answer_form) for problem in self.problems)
+        problems = tuple(replace(problem, answer_form=answer_form) for problem in self.problems)
         return replace(self, problems=problems)
 
     def part(self, split: str) -> "ProblemSet":
@@ -127,7 +127,7 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
         part = ""
     read = read_set(set_name, constant)
     published_set = PUBLISHED.get(set_name)
-    problems = check(read.rows, read.place, wanted)
+    problems = check(read.rows, read.first_file, wanted)
     if published_set:
         problems = published_set.settled(problems)
         fault = published_set.fault(problems)
@@ -143,12 +143,12 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
 
 @dataclass(frozen=True)
 class Read:
-    """The raw rows of a set. `place` is its first file, and `source` describes its origin. Errors
-    end with the advice `way_out`."""
+    """The raw rows of a set. `first_file` is its first file, and `source` describes its origin.
+    Errors end with the advice `way_out`."""
 
     name: str
     rows: Rows
-    place: str
+    first_file: str
     source: str
     licence: str | None = None
     commit: str | None = None
@@ -159,56 +159,59 @@ def read_set(
     name: str,
     constant: str = "PROBLEMS",
     wanted: Wanted | None = None,
-    known: Mapping[str, Published] = PUBLISHED,
+    published_sets: Mapping[str, Published] = PUBLISHED,
     bundled: Mapping[str, str] = BUNDLED,
 ) -> Read:
-    """Read the rows of a set: one of `bundled` or `known`, any data set on the hub, or a file. Only
-    the `wanted` columns are read. Raises UserError if it can't be read. The message names the
-    `constant` that accepts a file."""
+    """Read the rows of a set: one of `bundled` or `published_sets`, any data set on the hub, or a
+    file. Only the `wanted` columns are read. Raises UserError if it can't be read. The message
+    names the `constant` that accepts a file."""
     if name in bundled:
         path = DATA / f"{name}.json"
         return Read(name, read_rows(path, wanted), str(path), f"bundled: {bundled[name]}", "MIT")
-    if name in known or name.startswith("hub:"):
-        return _read_published(known.get(name) or published.on_hub(name), constant, wanted)
+    if name in published_sets or name.startswith("hub:"):
+        return _read_published(published_sets.get(name) or published.on_hub(name), constant, wanted)
     path = Path(os.path.expanduser(name))
     if path.suffix or (name and path.exists()):
         return Read(path.stem, read_rows(path, wanted), str(path), f"file {path.name}")
     meant = f"Did you mean hub:{name}? " if len(path.parts) == 2 else ""
     raise UserError(
-        f"unknown set {name!r:.200}. {meant}Give a name ({', '.join([*bundled, *known])}), "
-        "hub:owner/name, or the path of a .json, .jsonl, .csv or .parquet file"
+        f"unknown set {name!r:.200}. {meant}Give a name "
+        f"({', '.join([*bundled, *published_sets])}), hub:owner/name, or the path of a .json, "
+        ".jsonl, .csv or .parquet file"
     )
 
 
-def _read_published(known: Published, constant: str, wanted: Wanted | None) -> Read:
+def _read_published(published_set: Published, constant: str, wanted: Wanted | None) -> Read:
     """Read the rows of a set from its copy in COPIES, else from the hub. A column names the split
     of a known file."""
     way_out = (
-        f"{ONLINE}. Or download {known.address} as {COPIES / known.name}.parquet (or .csv, .json, "
-        f".jsonl). Or set {constant}=path/to/file.json"
+        f"{ONLINE}. Or download {published_set.address} as {COPIES / published_set.name}.parquet "
+        f"(or .csv, .json, .jsonl). Or set {constant}=path/to/file.json"
     )
-    pin = _pins().get(known.name)
-    copy = _copy(known)
-    licence = known.licence
-    revision = pin["revision"] if pin else known.revision
+    pin = _pins().get(published_set.name)
+    copy = _copy(published_set)
+    licence = published_set.licence
+    revision = pin["revision"] if pin else published_set.revision
     if copy:
         paths = [copy]
         commit = revision if pin else None
     else:
-        with reported(known.repo, way_out):
-            names = list(known.files.values())
+        with hub_errors(published_set.repo, way_out):
+            names = list(published_set.files.values())
             if not names:
-                _, names, card_licence = hub.listed(known.repo, revision, known.splits)
+                _, names, card_licence = hub.listed(
+                    published_set.repo, revision, published_set.splits
+                )
                 licence = licence or card_licence
-            paths, commit = hub.fetched(known.repo, revision, names)
+            paths, commit = hub.fetched(published_set.repo, revision, names)
     rows: Rows = []
-    splits = [] if copy else known.files  # empty if the hub listed the files
+    splits = [] if copy else published_set.files  # empty if the hub listed the files
     for path, split in zip_longest(paths, splits):
         rows += _with_split(read_rows(path, wanted), split)
     if copy and not pin:
         way_out = (
-            f"Replace {copy} by a new download of {known.address}. Or remove it, and a run fetches "
-            "the set"
+            f"Replace {copy} by a new download of {published_set.address}. Or remove it, and a run "
+            "fetches the set"
         )
     if pin and files.sha256(paths[0]) != pin["sha256"]:
         raise UserError(
@@ -216,8 +219,8 @@ def _read_published(known: Published, constant: str, wanted: Wanted | None) -> R
             f"{pin['revision']}. Remove it and run 'bash setup.sh'. Or remove {COPIES / PINS} to "
             "use another file"
         )
-    source = f"hub {known.repo} at {commit}" if commit else f"file {paths[0].name}"
-    return Read(known.name, rows, str(paths[0]), source, licence, commit, way_out)
+    source = f"hub {published_set.repo} at {commit}" if commit else f"file {paths[0].name}"
+    return Read(published_set.name, rows, str(paths[0]), source, licence, commit, way_out)
 
 
 def _with_split(rows: Rows, split: str | None) -> Rows:
@@ -225,7 +228,8 @@ def _with_split(rows: Rows, split: str | None) -> Rows:
     if not split:
         return rows
     return [
-        (place, {**row, "split": split} if isinstance(row, dict) else row) for place, row in rows
+        (location, {**row, "split": split} if isinstance(row, dict) else row)
+        for location, row in rows
     ]
 
 
@@ -233,14 +237,14 @@ def keep(name: str) -> str:
     """Copy the only file of a published set from the hub to COPIES if no copy is there, and pin its
     commit and hash. Later reads of the set refuse another file. Return a description. Raises
     UserError."""
-    known = PUBLISHED[name]
-    if _copy(known) is None:
+    published_set = PUBLISHED[name]
+    if _copy(published_set) is None:
         load(name)  # checks the content of the file, which the hub client now has in its cache
         read = read_set(name)
-        source = Path(read.place)
+        source = Path(read.first_file)
         content = source.read_bytes()
         digest = hashlib.sha256(content).hexdigest()
-        pin = {"repo": known.repo, "revision": read.commit, "sha256": digest}
+        pin = {"repo": published_set.repo, "revision": read.commit, "sha256": digest}
         pins = json.dumps({**_pins(), name: pin}, indent=1) + "\n"
         # The pin is written first: after a crash between the two, the next fetch must give the same
         # file.
@@ -249,9 +253,9 @@ def keep(name: str) -> str:
     return f"{name}: {load(name).source}"
 
 
-def _copy(known: Published) -> Path | None:
+def _copy(published_set: Published) -> Path | None:
     for ending in READERS:
-        path = COPIES / f"{known.name}{ending}"
+        path = COPIES / f"{published_set.name}{ending}"
         if path.exists():
             return path
     return None
@@ -268,15 +272,17 @@ def _pins() -> dict[str, dict[str, str]]:
     return pins
 
 
-def stream_hub(known: Published) -> Iterator[tuple[str, Any]]:
+def stream_hub(published_set: Published) -> Iterator[tuple[str, Any]]:
     """Yield the rows of a set on the hub, with their places. A file is fetched when its first row
     is needed. Raises UserError if the data set, the split or a file can't be found, fetched or
     read."""
-    with reported(known.repo, ONLINE):
-        commit, names, _ = hub.listed(known.repo, known.revision, known.splits)
+    with hub_errors(published_set.repo, ONLINE):
+        commit, names, _ = hub.listed(
+            published_set.repo, published_set.revision, published_set.splits
+        )
     for name in names:
-        with reported(known.repo, ONLINE):
-            paths, _ = hub.fetched(known.repo, commit, [name])
+        with hub_errors(published_set.repo, ONLINE):
+            paths, _ = hub.fetched(published_set.repo, commit, [name])
         yield from stream_rows(paths[0])
 
 

@@ -208,8 +208,8 @@ def pair(figures: Sequence[Row], reference: str, tests: int = 0) -> None:
 
 def _mean(scores: Sequence[float | None]) -> float:
     """Average the scores that are not None. Return nan if all are None."""
-    known = [score for score in scores if score is not None]
-    return float(np.mean(known)) if known else math.nan
+    known_scores = [score for score in scores if score is not None]
+    return float(np.mean(known_scores)) if known_scores else math.nan
 
 
 def counting(
@@ -260,11 +260,11 @@ def columns_of(rows: Sequence[Row], reference: str, meter: Meter, metric: str) -
 
     def cost(unit: str) -> Column:
         meanings = UNITS | {"flops": "computed from the model's shape", "dollars": ""}
-        return column(unit, lambda row: meter.shown(row.means[unit], unit), 4, meanings[unit])
+        return column(unit, lambda row: meter.format(row.means[unit], unit), 4, meanings[unit])
 
     return [
         column("scaffold", lambda row: row.name),
-        column("budget", lambda row: meter.shown(row.budget)),
+        column("budget", lambda row: meter.format(row.budget)),
         column(metric, _accuracy),
         column(f"minus {reference}", _difference),
         column("p", lambda row: chance(row.against.p) if row.against else NONE, 2),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.base.errors import Parser, UserError, command, one_line
-from core.base.prices import shown as dollars
+from core.base.prices import format_dollars as dollars
 from core.base.stats import Paired, holm, mean_by_problem, paired, relative_change
 from core.base.terminal import columns, wrapped
 from harness.report import tables
@@ -229,7 +229,7 @@ def _notes_on_runs(results: Sequence[Result]) -> list[str]:
 def _figures(results: Sequence[Result], names: Sequence[str]) -> Table:
     """Tabulate the last step of each result."""
     first = results[0]
-    shown = [
+    columns = [
         Column("result", names),
         Column("n", [str(len(run.final)) for run in results]),
         Column("step", [str(run.step) for run in results], rank=3),
@@ -239,11 +239,11 @@ def _figures(results: Sequence[Result], names: Sequence[str]) -> Table:
         for run in results:
             values = [figures[number] for figures in run.final.values()]
             cells.append(interval(mean_by_problem(values).to_json()))
-        shown.append(Column(metric, cells))
-    shown.append(Column("tokens", [run.spent_tokens for run in results], rank=1))
+        columns.append(Column(metric, cells))
+    columns.append(Column("tokens", [run.spent_tokens for run in results], rank=1))
     costs = [run.spent_dollars for run in results]
     if any(costs):
-        shown.append(Column("cost", [cost or "unknown" for cost in costs], rank=2))
+        columns.append(Column("cost", [cost or "unknown" for cost in costs], rank=2))
     setting = f"{first.described('problem_set', 'name')}, {first.described('model', 'name')}"
     metrics = "Accuracies" if first.metrics == METRICS else "Figures"
     title = (
@@ -252,7 +252,7 @@ def _figures(results: Sequence[Result], names: Sequence[str]) -> Table:
     )
     if any(costs):
         title += " The cost includes prompts."
-    return Table(title, shown)
+    return Table(title, columns)
 
 
 def _corrected(pairs: Sequence[Pair]) -> list[dict[str, float]]:
@@ -343,13 +343,13 @@ def differences(pairs: Sequence[Pair], first: str) -> Table:
         tokens = {"result": compared.name, "metric": "completion tokens"}
         tokens |= {"difference": compared.change, "problems": str(compared.problems)}
         rows.append(tokens)
-    shown = []
+    columns = []
     for head in rows[0]:
         if head == "p (Holm)" and len(pairs) == 1:
             continue
         meaning = "corrected for all p-values of this table" if head == "p (Holm)" else ""
-        shown.append(Column(head, [row.get(head, "") for row in rows], meaning))
-    return Table(f"Each against {first}", shown, about=ABOUT)
+        columns.append(Column(head, [row.get(head, "") for row in rows], meaning))
+    return Table(f"Each against {first}", columns, legend_end=ABOUT)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

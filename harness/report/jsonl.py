@@ -25,7 +25,7 @@ STDOUT = "-"
 OURS = ("model_solution", "cost_run", "history")  # fields in every line of an export
 # The fields of a graded proof, by their names in the export and in the results.
 GRADED = {
-    "score": "worth",
+    "score": "points_share",
     "ungraded": "ungraded",
     "grades": "grades",
     "grade_spread": "spread",

@@ -20,7 +20,7 @@ from core.base.errors import UserError
 from harness.report import page, texts
 from harness.report.data import Results
 from harness.results import registry
-from harness.results.find import NoResults, archive, comparison, found
+from harness.results.find import NoResults, archive, comparison, results_files
 
 EVERY = 3  # seconds between two requests of a page
 HEADERS = {
@@ -39,14 +39,14 @@ class Live:
         self._folder = folder
         self._versions: list[FileVersion] = []
         self.runs: list[Results] = []
-        self.known: dict[str, Any] = {}
+        self.page_data: dict[str, Any] = {}
         self.view: registry.View | None = None
         self.tag = ""
 
     def renew(self) -> None:
         """Read the files that have changed. Raises UserError if there are no results, or a file
         can't be read."""
-        paths = [_newest(path) for path in found(self._names, self._folder)]
+        paths = [_newest(path) for path in results_files(self._names, self._folder)]
         compared = comparison(self._names, self._folder)
         lab = registry.report_of(compared) if compared else None
         records = lab.records(compared) if lab and compared else []
@@ -60,7 +60,7 @@ class Live:
             runs.append(read.get(version) or Results(path))
         self.runs = runs
         self.view = lab.page(compared, runs) if lab and compared and records else None
-        self.known = page.data(runs, view=self.view)
+        self.page_data = page.data(runs, view=self.view)
         self._versions = versions
         self.tag = f'"{hash(tuple(versions))}"'
 
@@ -89,7 +89,7 @@ def application(live: Live) -> Starlette:
             headers = HEADERS | {"Refresh": str(EVERY)}
             return Response(f"waiting: {error}\n", 503, headers, "text/plain")
         if request.url.path == "/":
-            pieces = page.html(live.known, live=EVERY, view=live.view)
+            pieces = page.html(live.page_data, live=EVERY, view=live.view)
             return Response(b"".join(pieces), 200, HEADERS, "text/html")
         if request.url.path == "/data":
             return _data(live, request.headers.get("if-none-match"))
@@ -105,7 +105,7 @@ def _data(live: Live, tag: str | None) -> Response:
     headers = HEADERS | {"ETag": live.tag}
     if tag == live.tag:
         return Response(None, 304, headers, "application/json")
-    body = json.dumps(live.known, ensure_ascii=True)
+    body = json.dumps(live.page_data, ensure_ascii=True)
     return Response(body, 200, headers, "application/json")
 
 

@@ -31,7 +31,7 @@ from harness.results.find import archive
 from harness.results.model import TEXT, MemberResult, ProblemResult, StepResult
 from harness.results.registry import View
 
-Known = dict[str, Any]  # the data of a page
+PageData = dict[str, Any]  # the data of a page
 Packed = Iterable[tuple[str, str]]  # packed texts by id
 WEB = Path(__file__).resolve().parent / "web"
 KATEX = WEB / "katex"
@@ -115,9 +115,9 @@ def _points(run: Results) -> dict[str, Any] | None:
     proofs = run.document["metrics"].get("proofs")
     if proofs is None:
         return None
-    table = tables.worths(proofs)
-    about = [table.about, *tables.lacking(proofs), *tables.written_by(proofs)]
-    return replace(table, about=BETWEEN.join(about)).page()
+    table = tables.points_by_group(proofs)
+    legend = [table.legend_end, *tables.lines_on_missing_grades(proofs), *tables.written_by(proofs)]
+    return replace(table, legend_end=BETWEEN.join(legend)).page()
 
 
 def _problem(problem: ProblemResult) -> dict[str, Any]:
@@ -174,33 +174,37 @@ def _comparison(
 
 
 def html(
-    known: Known, parts: Packed = (), live: float = 0, folder: str = "", view: View | None = None
+    page_data: PageData,
+    parts: Packed = (),
+    live: float = 0,
+    folder: str = "",
+    view: View | None = None,
 ) -> Iterator[bytes]:
-    """Yield the page in pieces. `known` is its data, and the folder named `folder` has the texts
-    that `parts` lack. A page with `live` asks for newer data after so many seconds."""
+    """Yield the page in pieces. `page_data` is its data, and the folder named `folder` has the
+    texts that `parts` lack. A page with `live` asks for newer data after so many seconds."""
     scripts = list(SCRIPTS)
     styles = list(STYLES)
     if view:
         scripts += view.scripts
         styles += view.styles
     scripts.append(WEB / "main.js")
-    return rendered(WEB / "report.html", scripts, styles, known, parts, live=live, texts=folder)
+    return rendered(WEB / "report.html", scripts, styles, page_data, parts, live=live, texts=folder)
 
 
 def rendered(
     template: Path,
     scripts: Sequence[Path],
     styles: Sequence[Path],
-    known: Known,
+    page_data: PageData,
     parts: Packed = (),
     **more: Any,
 ) -> Iterator[bytes]:
     """Yield a page in pieces. Only its own `scripts` and `styles` have the nonce that its policy
     demands."""
     pieces = PAGES.get_template(str(template)).generate(
-        known=known,
+        page=page_data,
         made=results.now(),
-        data=texts.packed(known).decode(),
+        data=texts.packed(page_data).decode(),
         parts=parts,
         scripts=[path.read_text() for path in scripts],
         style="".join(FONT.sub(_inside, path.read_text()) for path in styles),
@@ -225,18 +229,20 @@ def write(
     Return the paths."""
     folder = path.with_name(f"{path.stem}.texts")
     shutil.rmtree(folder, ignore_errors=True)
-    known = data(runs, compared, view)
-    taken = sum(len(piece) for piece in html(known, view=view))
+    page_data = data(runs, compared, view)
+    taken = sum(len(piece) for piece in html(page_data, view=view))
     parts = texts.Parts(folder, math.inf if whole else PAGE_BYTES - taken)
     for number, run in enumerate(runs):
         run.missing = 0
         with archive(run.path, run.head.experiment) as journals:
-            for place, problem in enumerate(run.problems):
+            for index, problem in enumerate(run.problems):
                 tiers, missing = texts.of_problem(problem, journals)
                 run.missing += missing
-                parts.add(number, place, tiers)
-        known["runs"][number]["missing"] = run.missing
+                parts.add(number, index, tiers)
+        page_data["runs"][number]["missing"] = run.missing
     inside = [item for tier in parts.inside.values() for item in tier.items()]
     has_folder = folder.exists()
-    write_atomically(path, html(known, inside, folder=folder.name if has_folder else "", view=view))
+    write_atomically(
+        path, html(page_data, inside, folder=folder.name if has_folder else "", view=view)
+    )
     return [path, folder] if has_folder else [path]

@@ -126,7 +126,7 @@ def _against_tokens(document: Document) -> list[tuple[float, dict[str, Any]]] | 
     return points
 
 
-def matched(
+def equal_compute(
     document: Document,
     rows: Sequence[tuple[str, float, dict[str, Any]]],
     path: Path,
@@ -145,7 +145,7 @@ def matched(
             _draw(axes, points, name, *_style(number), "bars", elinewidth=0.7)
         axes.set_xscale("log", base=2)
         budgets = sorted({budget for _, budget, _ in rows})
-        axes.set_xticks(budgets, [meter.shown(budget) for budget in budgets], parse_math=False)
+        axes.set_xticks(budgets, [meter.format(budget) for budget in budgets], parse_math=False)
         axes.minorticks_off()
 
 
@@ -215,12 +215,12 @@ def grid(
     y: Axis,
     cells: Sequence[Sequence[float]],
     path: Path,
-    most: float,
+    darkest: float,
     label: str = "",
 ) -> None:
     """Draw a map with a row of `cells` for each value of `y`, and nan for an empty cell. `x` and
-    `y` are a label and its values. The darkest color is `most`. With a `label`, cells have a
-    decimal, and the map has a color bar."""
+    `y` are a label and its values. The darkest color stands for `darkest`. With a `label`, cells
+    have a decimal, and the map has a color bar."""
     x_label, x_values = x
     y_label, y_values = y
     height = 4.4 if label else 5.2
@@ -229,11 +229,11 @@ def grid(
         [document] * 2, path, x_label, y_label, map_height=height, has_intervals=False
     ) as axes:
         aspect = "auto" if label else "equal"
-        image = axes.imshow(cells, "Blues", origin="lower", aspect=aspect, vmin=0, vmax=most)
+        image = axes.imshow(cells, "Blues", origin="lower", aspect=aspect, vmin=0, vmax=darkest)
         for row, values in enumerate(cells):
             for column, value in enumerate(values):
                 if not math.isnan(value):
-                    color = "white" if value > 0.6 * most else "black"
+                    color = "white" if value > 0.6 * darkest else "black"
                     style = {"ha": "center", "va": "center", "color": color, "fontsize": 8}
                     axes.text(column, row, f"{value:{form}}", **style)
         axes.set_xticks(range(len(x_values)), [str(value) for value in x_values])

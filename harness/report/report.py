@@ -16,7 +16,7 @@ from core.base.terminal import say, wrapped
 from harness.report import compare, jsonl, page, plot, run_table, tables
 from harness.report.data import Results
 from harness.results import registry
-from harness.results.find import comparison, comparisons, found
+from harness.results.find import comparison, comparisons, results_files
 from harness.results.warnings import is_ungraded
 
 JSONL = (
@@ -147,7 +147,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _write_lines(args: argparse.Namespace, folder: Path) -> None:
-    paths = found(args.results, folder)
+    paths = results_files(args.results, folder)
     if args.jsonl and len(paths) > 1:
         raise UserError(
             f"--jsonl {args.jsonl} accepts one results file, not {len(paths)}. Name one before it"
@@ -167,7 +167,7 @@ def _report(args: argparse.Namespace, folder: Path) -> None:
             )
         print(lab.markdown(compared))
         return
-    runs = [Results(path) for path in found(args.results, folder)]
+    runs = [Results(path) for path in results_files(args.results, folder)]
     if args.figures is not None:
         target = folder / "figures" if args.figures == Path() else args.figures
         paths = lab.figures(compared, target) if lab and compared else figures(runs, target)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from core.base.errors import one_line
-from core.base.prices import shown as dollars
+from core.base.prices import format_dollars as dollars
 from core.base.terminal import columns
 from harness.report.table import NONE, Cell, Column, Table
 from harness.report.tables import (
@@ -13,7 +13,7 @@ from harness.report.tables import (
     interval,
     is_of_proofs,
     is_priced,
-    lacking,
+    lines_on_missing_grades,
     numbers,
     over_runs,
     points_table,
@@ -39,7 +39,7 @@ def steps_table(document: dict[str, Any]) -> Table:
     _add_rates(table)
     _add_costs(table)
     _add_counts(table)
-    return Table(title(document), table.columns, about=table.about)
+    return Table(title(document), table.columns, legend_end=table.legend_end)
 
 
 class _Columns:
@@ -57,7 +57,7 @@ class _Columns:
         return self.is_graded and not self.are_proofs
 
     @property
-    def about(self) -> str:
+    def legend_end(self) -> str:
         if not self.is_graded:
             return ""
         unit = "points" if self.are_proofs else "accuracies"
@@ -207,9 +207,9 @@ def waits_table(document: dict[str, Any]) -> str:
 
     def add(head: str, meaning: str, read: Callable[[Step, Step], str]) -> None:
         cells = [read(step, wait) for step, wait in rows]
-        shown.append(Column(head, cells, meaning))
+        waits_columns.append(Column(head, cells, meaning))
 
-    shown: list[Column] = []
+    waits_columns: list[Column] = []
     if len(steps) > 1:
         add("step", "", lambda step, _: str(step["step"]))
     meaning = "answers after this many waits, or a member's last answer"
@@ -219,7 +219,7 @@ def waits_table(document: dict[str, Any]) -> str:
     add("waited", "members with this number of waits or more", _waited)
     meaning = "completion tokens up to this wait, including earlier answers"
     add("tokens a problem", meaning, _tokens_to_wait)
-    table = Table("", shown)
+    table = Table("", waits_columns)
     return f"{table.body()}\n\n{table.legend()}"
 
 
@@ -246,7 +246,7 @@ def text(document: dict[str, Any], has_legend: bool = True) -> str:
     proofs = metrics.get("proofs")
     parts = [table.text(width)]
     if proofs:
-        parts.append("\n".join([points_table(proofs), *lacking(proofs)]))
+        parts.append("\n".join([points_table(proofs), *lines_on_missing_grades(proofs)]))
     elif len(metrics["steps"]) == 1 and not is_ungraded(document):
         parts.append(_pass_at_k(document))
     parts.append(waits_table(document))

@@ -35,10 +35,10 @@ def meanings(columns: Iterable[Column]) -> list[tuple[str, str]]:
     return [(column.head, column.meaning) for column in explained]
 
 
-def legend(columns: Iterable[Column], *about: str) -> str:
-    """Join the meanings of `columns`, then `about`, in one line."""
+def legend(columns: Iterable[Column], *endings: str) -> str:
+    """Join the meanings of `columns`, then `endings`, in one line."""
     parts = [f"{head}: {meaning}" for head, meaning in meanings(columns)]
-    return BETWEEN.join([*parts, *filter(None, about)])
+    return BETWEEN.join([*parts, *filter(None, endings)])
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Table:
     # for each row: the names of results to open, by link text
     opens: Sequence[Mapping[str, str]] = ()
     marks: Sequence[str] = ()  # for each row: a label on the page
-    about: str = ""  # the end of the legend, about all figures
+    legend_end: str = ""  # the end of the legend, about all figures
 
     def text(self, width: int = 0) -> str:
         """Format the title and the body within `width` (0: any width)."""
@@ -66,7 +66,7 @@ class Table:
         """Explain the columns that fit into `width`, a row for each, and all figures in the last
         row."""
         columns, _ = self._fitted(width)
-        parts = [labelled(meanings(columns)), wrapped(self.about)]
+        parts = [labelled(meanings(columns)), wrapped(self.legend_end)]
         return "\n".join(part for part in parts if part)
 
     def _fitted(self, width: int) -> tuple[list[Column], str]:
@@ -102,24 +102,24 @@ class Table:
     def page(self, numbers: Mapping[str, int] | None = None) -> dict[str, Any]:
         """Return the table for the page, without columns of zeros. `numbers` maps results to
         numbers, for links."""
-        shown: list[Column] = []
+        columns: list[Column] = []
         zeros: list[str] = []
         for column in self.columns:
             if column.is_nothing and not column.is_time:
                 zeros.append(column.head)
             else:
-                shown.append(column)
-        about = [self.about]
+                columns.append(column)
+        endings = [self.legend_end]
         if zeros:
             names = ", ".join(zeros)
-            about.append(f"0 in all rows: {names}")
-        cells = [column.cells_page or column.cells for column in shown]
+            endings.append(f"0 in all rows: {names}")
+        cells = [column.cells_page or column.cells for column in columns]
         return {
             "title": self.title,
-            "heads": [column.head for column in shown],
-            "meanings": [column.meaning for column in shown],
+            "heads": [column.head for column in columns],
+            "meanings": [column.meaning for column in columns],
             "rows": [list(row) for row in zip(*cells, strict=True)],
-            "legend": legend(shown, *about),
+            "legend": legend(columns, *endings),
             "marks": list(self.marks),
             "links": [_links(results, numbers or {}) for results in self.opens],
         }

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from core.base.errors import one_line
-from core.base.prices import shown as dollars
+from core.base.prices import format_dollars as dollars
 from core.base.terminal import cut, short, wrapped
 from core.types import GOOD, MAX_POINTS
 from harness.report.table import NONE, Column, Table
@@ -120,7 +120,7 @@ def is_of_proofs(document: dict[str, Any]) -> bool:
     return document["metrics"].get("proofs") is not None
 
 
-def worths(proofs: dict[str, Any]) -> Table:
+def points_by_group(proofs: dict[str, Any]) -> Table:
     """Tabulate the points of proofs for all problems, over runs, and by group. `proofs` is a field
     of the metrics."""
     runs = proofs.get("runs")
@@ -134,10 +134,10 @@ def worths(proofs: dict[str, Any]) -> Table:
     columns = []
     for number, head in enumerate(["", "problems", *SHARES.values()]):
         columns.append(Column(head, [row[number] for row in rows]))
-    about = f"in %, with 95% intervals over problems, from {proofs['proofs']:,} proofs"
+    legend = f"in %, with 95% intervals over problems, from {proofs['proofs']:,} proofs"
     if runs:
-        about += " of all runs. Runs: mean ± standard deviation over the runs"
-    return Table("Points of the last populations", columns, about=about)
+        legend += " of all runs. Runs: mean ± standard deviation over the runs"
+    return Table("Points of the last populations", columns, legend_end=legend)
 
 
 def _row_of_points(name: str, figures: dict[str, Any]) -> list[str]:
@@ -151,8 +151,8 @@ def points_table(proofs: dict[str, Any]) -> str:
     grades."""
     if not proofs["points"]["n"]:
         return ""
-    table = worths(proofs)
-    return "\n".join([table.body(), "", wrapped(table.about), *written_by(proofs)])
+    table = points_by_group(proofs)
+    return "\n".join([table.body(), "", wrapped(table.legend_end), *written_by(proofs)])
 
 
 def written_by(proofs: dict[str, Any]) -> list[str]:
@@ -172,7 +172,7 @@ def written_by(proofs: dict[str, Any]) -> list[str]:
     return lines
 
 
-def lacking(proofs: dict[str, Any]) -> list[str]:
+def lines_on_missing_grades(proofs: dict[str, Any]) -> list[str]:
     """Format a line for proofs that count as 0 and a line for missing grades, with counts by
     reason."""
     lines = []
@@ -263,9 +263,9 @@ def title(document: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def labels(results: Sequence[Any], most: int = 80) -> list[str]:
-    """Name results by experiment and differing constants, or by file, in at most `most` characters.
-    `results` have the attributes `name` and `head`."""
+def labels(results: Sequence[Any], limit: int = 80) -> list[str]:
+    """Name results by experiment and differing constants, or by file, in at most `limit`
+    characters. `results` have the attributes `name` and `head`."""
     names = []
     for result in results:
         experiment = result.head.experiment
@@ -276,11 +276,11 @@ def labels(results: Sequence[Any], most: int = 80) -> list[str]:
             value = constants.get(constant, "-")
             words.append(f"{constant}={value!s:.40}")
         name = " ".join(words) if len(words) > 1 else result.name
-        names.append(cut(one_line(name), most))
+        names.append(cut(one_line(name), limit))
     counts = Counter(names)
     for number, result in enumerate(results):
         if counts[names[number]] > 1:
-            names[number] = cut(one_line(result.name), most)
+            names[number] = cut(one_line(result.name), limit)
     return names
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.base.files import open_own, trouble
+from core.base.files import open_unlinked, write_error
 from core.client.journal import Archive
 from core.types import Completion, Message
 from harness.results.model import MemberResult, ProblemResult
@@ -126,14 +126,14 @@ def _side_call(journals: Archive, key: str, sources: Sequence[Source]) -> dict[s
 # Prompts contain texts of members. Each text is stored once, and prompts refer to it.
 
 
-def _sources(place: str, reply: Completion) -> list[Source]:
-    """Return the texts of a reply that prompts may contain, the longest first. `place` is
+def _sources(reply_name: str, reply: Completion) -> list[Source]:
+    """Return the texts of a reply that prompts may contain, the longest first. `reply_name` is
     "step,member"."""
     parts = {"answer": reply.answer, "thinking": reply.thinking, "forced": reply.forced or ""}
     sources: list[Source] = []
     for part, text in parts.items():
         if len(text) >= SHARED:
-            sources.append(({"of": place, "part": part}, text))
+            sources.append(({"of": reply_name, "part": part}, text))
     return sorted(sources, key=lambda source: -len(source[1]))
 
 
@@ -204,10 +204,10 @@ class Parts:
         path = self._folder / f"{id}.js"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            with open(path, "w", encoding="ascii", opener=open_own) as file:
+            with open(path, "w", encoding="ascii", opener=open_unlinked) as file:
                 file.write(f'part("{id}","{text}")\n')
         except OSError as error:
-            raise trouble(path, error, "the results are complete") from None
+            raise write_error(path, error, "the results are complete") from None
 
 
 def _size(text: str) -> int:

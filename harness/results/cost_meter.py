@@ -64,7 +64,7 @@ class Meter:
             return self.shape.flops(prompt, cached, completion)
         return completion + prompt - cached
 
-    def shown(self, value: float, unit: str = "") -> str:
+    def format(self, value: float, unit: str = "") -> str:
         """Format a `value` in the meter's unit, or in `unit`."""
         unit = unit or self.unit
         if math.isnan(value):

@@ -39,7 +39,7 @@ def path_of(name: str, folder: Path, also_comparisons: bool = False) -> Path:
     )
 
 
-def found(names: Sequence[str], folder: Path) -> list[Path]:
+def results_files(names: Sequence[str], folder: Path) -> list[Path]:
     """List the results files of `names` (if empty: the newest of each experiment). Raises NoResults
     if none exist."""
     paths = []

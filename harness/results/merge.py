@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import convert
 
 from core.base.errors import UserError, one_line
-from core.base.files import amount
+from core.base.files import checked_amount
 from core.constants import OnProblems, Paid, Repeated, Seeded, Served, rules
 from harness.results import read, warnings, write
 from harness.results.metrics import of_rows
@@ -100,7 +100,7 @@ def _common_fields(heads: Sequence[Document]) -> Document:
 
 
 def _seconds(heads: Sequence[Document]) -> float:
-    return sum(amount(head["metrics"]["seconds"]) for head in heads)
+    return sum(checked_amount(head["metrics"]["seconds"]) for head in heads)
 
 
 def _counts(heads: Sequence[Document]) -> dict[str, Counter[str]]:

@@ -16,7 +16,7 @@ from core.base.prices import Prices
 from core.grading.doubts import NO_REFERENCE
 from core.types import SCORER, Member
 from harness.results import proof_points
-from harness.results.missing_answers import Unstated
+from harness.results.missing_answers import MissingAnswers
 from harness.results.model import Row
 from harness.results.populations import MemberRecord, Population, Sum
 from harness.results.proof_points import Proved
@@ -54,7 +54,7 @@ class RunMetrics:
         self._errors: Counter[str] = Counter()
         self._reasons: dict[str, Counter[str]] = {name: Counter() for name in REASONS}
         self._self_scores = SelfScores(runs)
-        self.unstated = Unstated()
+        self.missing_answers = MissingAnswers()
         self.proofs: list[Proved] = []
         self._no_reference: set[int] = set()  # problems whose reference answer can't be read
         # verifications, reports, selections, summaries, plans
@@ -79,7 +79,7 @@ class RunMetrics:
         self._add_reasons(members, side_calls)
         self._add_side_calls(side_calls)
         self._self_scores.add(problem, record)
-        return self.unstated.add(record, population)
+        return self.missing_answers.add(record, population)
 
     def _add_reasons(
         self, members: Sequence[MemberRecord], side_calls: Sequence[MemberRecord]
@@ -148,7 +148,7 @@ class RunMetrics:
         if self._no_reference:
             figures["no_reference"] = sorted(number + 1 for number in self._no_reference)
         figures |= self._scorer.metrics()
-        figures |= self.unstated.metrics()
+        figures |= self.missing_answers.metrics()
         figures |= proof_points.metrics(self.proofs, self._runs, self._by)
         for name, counts in self._reasons.items():
             if counts:

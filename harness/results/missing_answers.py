@@ -22,7 +22,7 @@ def is_unstated(member: Mapping[str, Any]) -> bool:
     return is_unread(member) or member["doubt"] == "unboxed"
 
 
-class Unstated:
+class MissingAnswers:
     """The numbers of replies so far (`replies`) and of replies without such an answer (`unstated`).
     `quote` is the end of such a reply, or ""."""
 

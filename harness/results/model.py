@@ -237,7 +237,7 @@ class MemberResult(CallCost, frozen=True, kw_only=True, omit_defaults=True):
     before_waits: list[Reading] = []  # the answers before each wait
     grade: GradePoints | None = None  # points of a proof, or a grade between wrong and right
     # points / 7 of a proof, None if the grade is missing. Answers and ungraded proofs lack it
-    worth: Share | UnsetType | None = UNSET
+    points_share: Share | UnsetType | None = UNSET
     ungraded: str | None = None  # the reason why a proof has no grade
     # by grading, None if missing
     grades: list[Annotated[int, Meta(ge=0, le=MAX_POINTS)] | None] = []
@@ -249,12 +249,12 @@ class MemberResult(CallCost, frozen=True, kw_only=True, omit_defaults=True):
     def is_proof(self) -> bool:
         """True for a proof after grading, also if its grade is missing, or if it is truncated or
         empty (0 points)."""
-        return self.worth is not UNSET
+        return self.points_share is not UNSET
 
     @property
     def known_worth(self) -> float | None:
-        """The worth of a proof, or None if it is missing."""
-        return None if self.worth is UNSET else self.worth
+        """The share of a proof's points, or None if it is missing."""
+        return None if self.points_share is UNSET else self.points_share
 
     @property
     def doubts(self) -> list[str]:

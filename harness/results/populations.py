@@ -14,27 +14,27 @@ MemberRecord = Mapping[str, Any]
 class Sum:
     """A sum of tokens or dollars. `unknown` counts the completions that the sum lacks."""
 
-    known: float = 0
+    total: float = 0
     unknown: int = 0
 
     @classmethod
-    def of(cls, amounts: Iterable[float | None]) -> "Sum":
-        known: float = 0
+    def from_amounts(cls, amounts: Iterable[float | None]) -> "Sum":
+        total: float = 0
         unknown = 0
         for amount in amounts:
             if amount is None:
                 unknown += 1
             else:
-                known += amount
-        return cls(known, unknown)
+                total += amount
+        return cls(total, unknown)
 
     def __add__(self, other: "Sum") -> "Sum":
-        return Sum(self.known + other.known, self.unknown + other.unknown)
+        return Sum(self.total + other.total, self.unknown + other.unknown)
 
     @property
     def value(self) -> float | None:
         """The sum of the known values, or None if it is 0 and some values are unknown."""
-        return None if self.unknown and not self.known else self.known
+        return None if self.unknown and not self.total else self.total
 
     @property
     def dollars(self) -> float | None:
@@ -113,7 +113,7 @@ def _count_waited(members: Sequence[MemberRecord], waits: int) -> int:
 def _tokens(members: Sequence[MemberRecord], readings: Sequence[MemberRecord]) -> Sum:
     """Sum the tokens of new members. A carried-over member's were counted in its first
     population."""
-    return Sum.of(
+    return Sum.from_amounts(
         reading["completion_tokens"]
         for member, reading in zip(members, readings, strict=True)
         if "carried_over" not in member

@@ -1,9 +1,9 @@
 """Compute the figures of graded proofs: mean points as a share of 7, and the shares of good and
 full proofs.
 
-A proof's worth is its points / 7, or 0 if the proof is truncated or empty. Figures skip missing
-grades. The value of a problem in a run is the mean over its proofs. Several runs of a problem are
-merged into their mean, best or worst value. Means and 95% intervals are over problems.
+A proof's `points_share` is its points / 7, or 0 if the proof is truncated or empty. Figures skip
+missing grades. The value of a problem in a run is the mean over its proofs. Several runs of a
+problem are merged into their mean, best or worst value. Means and 95% intervals are over problems.
 """
 
 from collections import Counter, defaultdict
@@ -45,21 +45,21 @@ def undelivered(completion: Completion) -> str | None:
     return None
 
 
-def is_good(worth: float) -> bool:
+def is_good(points_share: float) -> bool:
     """Return whether a proof has GOOD points or more, which means that it is right except for minor
     errors."""
-    return worth * MAX_POINTS > GOOD - ROUNDING
+    return points_share * MAX_POINTS > GOOD - ROUNDING
 
 
-def values(worths: Iterable[float | None]) -> tuple[float, float, float] | None:
+def values(shares: Iterable[float | None]) -> tuple[float, float, float] | None:
     """Return the FIGURES of the proofs of one problem in one run, or None if all grades are
     missing."""
-    graded = [worth for worth in worths if worth is not None]
+    graded = [points_share for points_share in shares if points_share is not None]
     if not graded:
         return None
     count = len(graded)
-    good = sum(is_good(worth) for worth in graded)
-    full = sum(worth > 1 - ROUNDING for worth in graded)
+    good = sum(is_good(points_share) for points_share in graded)
+    full = sum(points_share > 1 - ROUNDING for points_share in graded)
     return sum(graded) / count, good / count, full / count
 
 
@@ -79,8 +79,8 @@ def groups_of(split: str, columns: Mapping[str, Any]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Proved:
-    """The proofs of a problem in a run: members of the results JSON with fields such as worth,
-    ungraded and written."""
+    """The proofs of a problem in a run: members of the results JSON with fields such as
+    `points_share`, ungraded and written."""
 
     problem: str
     groups: Mapping[str, str]
@@ -92,7 +92,7 @@ def proved(row: Row, run: int = 0) -> list[Proved]:
     """Return the proofs of a problem's last step as one item, if its steps contain any proof after
     grading."""
     steps = row["steps"]
-    if not any("worth" in member for step in steps for member in step["members"]):
+    if not any("points_share" in member for step in steps for member in step["members"]):
         return []
     groups = groups_of(row.get("split", ""), row.get("columns", {}))
     return [Proved(row["id"], groups, steps[-1]["members"], run)]
@@ -121,14 +121,14 @@ def metrics(proofs: Sequence[Proved], runs: int = 1, by: str = "mean") -> dict[s
 
 def _table(proofs: Sequence[Proved], problems: Sequence[str], runs: int) -> Values:
     """Return the FIGURES of each problem in each run (problems, runs, figures)."""
-    worths = defaultdict[tuple[str, int], list[Any]](list)
+    shares = defaultdict[tuple[str, int], list[Any]](list)
     for entry in proofs:
-        cell = worths[entry.problem, entry.run]
-        cell += [member.get("worth") for member in entry.members]
+        cell = shares[entry.problem, entry.run]
+        cell += [member.get("points_share") for member in entry.members]
     table = np.full((len(problems), runs, len(FIGURES)), np.nan)
     for index, problem in enumerate(problems):
         for run in range(runs):
-            figures = values(worths[problem, run])
+            figures = values(shares[problem, run])
             if figures is not None:
                 table[index, run] = figures
     return table
@@ -167,9 +167,9 @@ def _counts(members: Sequence[Member]) -> dict[str, Any]:
     right: list[Member] = []
     wrong: list[Member] = []
     for member in members:
-        worth = member.get("worth")
-        if worth is not None:
-            proofs = right if is_good(worth) else wrong
+        points_share = member.get("points_share")
+        if points_share is not None:
+            proofs = right if is_good(points_share) else wrong
             proofs.append(member)
     return {
         "proofs": len(members),

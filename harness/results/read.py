@@ -11,7 +11,7 @@ from msgspec import DecodeError, Raw, convert
 from msgspec.json import decode
 
 from core.base.errors import UserError, one_line
-from core.base.files import amount, no_number, opened, storable
+from core.base.files import checked_amount, no_number, opened, storable
 from harness.results.model import SCHEMA, Head, ProblemResult, Row
 
 FIX = "Move the file away and run the experiment again"
@@ -85,7 +85,7 @@ def _head(path: Path, head: dict[str, Any]) -> Head:
         )
     names = {part: head[part][name] for part, name in NAMES.items()}
     convert(names, dict[str, str])
-    amount(head["problem_set"]["n"])
+    checked_amount(head["problem_set"]["n"])
     plain: dict[str, Any] = {}
     for part in PLAIN:
         values = dict(head[part])

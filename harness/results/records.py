@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from core.types import SCORER, Completion, Grade, Graded, Member, ScorerCompletion, Stage
+from core.types import SCORER, Completion, Grade, Graded, Member, NamedPopulation, ScorerCompletion
 
 # The properties of completions that have no answer, with the doubt that results name.
 SILENCES = {
@@ -28,7 +28,7 @@ def record(step: int, population: Sequence[Member], graded: Graded) -> dict[str,
         fields["group"] = group
     values = [grade.value for grade in graded.grades if grade.value is not None]
     fields = {"step": step}
-    if isinstance(population, Stage):
+    if isinstance(population, NamedPopulation):
         fields["stage"] = population.name
         if population.is_partial:
             fields["partial"] = True

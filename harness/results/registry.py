@@ -71,7 +71,7 @@ def dispatch(args: Namespace, folder: Path) -> bool:
         if "report" not in entry:
             continue
         module = import_module(entry["report"])
-        if module.answers(args, folder):
+        if module.dispatch(args, folder):
             return True
     return False
 

@@ -60,5 +60,5 @@ def prices_in(document: Mapping[str, Any]) -> Prices | None:
 
 def _sum(amounts: Sequence[float | None]) -> float | None:
     """Add the known amounts. Return None if all are unknown."""
-    known = [amount for amount in amounts if amount is not None]
-    return sum(known) if known else None
+    known_amounts = [amount for amount in amounts if amount is not None]
+    return sum(known_amounts) if known_amounts else None

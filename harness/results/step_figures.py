@@ -62,7 +62,7 @@ class StepCounts:
         self._add_sum("cost", _dollars(calls, prices))
 
     def _add_sum(self, name: str, amounts: Iterable[float | None]) -> None:
-        self.sums[name] += Sum.of(amounts)
+        self.sums[name] += Sum.from_amounts(amounts)
 
     @property
     def stage(self) -> str:

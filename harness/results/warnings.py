@@ -102,7 +102,7 @@ def _nothing_right(run: Run) -> list[str]:
     is_any_right = any(step["mean_accuracy"]["value"] for step in run.steps)
     if not is_voted or is_any_vote_right or is_any_right:
         return []
-    unread = f"{run.count('unread')} of {run.completions} replies are unread"
+    unread = f"{run.count('unread')} of {run.completions} replies have no readable answer"
     return [
         f"no reply of the run is right ({unread}). Compare a few replies with the reference answers"
     ]
@@ -245,8 +245,8 @@ def _of_server(run: Run) -> list[str]:
 def _of_scorer(run: Run) -> list[str]:
     if "scorer" not in run.metrics:
         return []
-    found = of_server(run.document["scorer"], run.metrics["scorer"])
-    return [f"scorer: {warning}" for warning in found]
+    warnings = of_server(run.document["scorer"], run.metrics["scorer"])
+    return [f"scorer: {warning}" for warning in warnings]
 
 
 def _not_forced(run: Run) -> list[str]:

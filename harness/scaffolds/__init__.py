@@ -8,7 +8,7 @@ scaffold:
 
     from core import prompts
     from core.constants import Carrying, constant
-    from core.types import Ask, Member, Populations, Problem, Scaffold, carried
+    from core.types import Ask, Member, Populations, Problem, Scaffold
 
     class Constants(Carrying):
         N: int = constant(4, "number of solutions to choose from", 1, 1024)
@@ -17,7 +17,7 @@ scaffold:
         messages = prompts.solve(problem)
         samples = await asyncio.gather(*(ask(messages, 0, i) for i in range(config.N)))
         yield [Member(completion) for completion in samples]
-        lengths = [len(carried(completion, config)) for completion in samples]
+        lengths = [len(prompts.carried(completion, config)) for completion in samples]
         best = lengths.index(max(lengths))
         yield [Member(samples[best], parents=[best], carried_over=True)]
 
@@ -34,8 +34,8 @@ docstring has lines that begin with "Question: ", "Expected: " and "Command: ". 
 19_answers then accept SCAFFOLD=longest.
 
 - After each stage, yield the answer so far, because a budget may end the scaffold there. Yield a
-  non-empty list of Members, or Stage("reviews", members) to name it. Put each completion into a
-  member's `completion` or `side_calls`.
+  non-empty list of Members, or NamedPopulation("reviews", members) to name it. Put each completion
+  into a member's `completion` or `side_calls`.
 - `ask(messages, *names, **changes)` returns a Completion even if the request fails. Its `text` is
   the answer, or "". Names like ("verify", step, member) must be unique within a problem. SEED,
   problem and names determine the request's seed. Waiting requests are sent in the order of the

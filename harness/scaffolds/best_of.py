@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from core import prompts
 from core.base import seeds
 from core.constants import constant
-from core.types import Ask, Member, Populations, Problem, Scaffold, Stage
+from core.types import Ask, Member, NamedPopulation, Populations, Problem, Scaffold
 from harness.scaffolds.common import EMPTY, again
 from harness.scaffolds.verification import Verifying, verdict_count, verify
 
@@ -34,17 +34,17 @@ async def best_of(problem: Problem, ask: Ask, config: Constants) -> Populations:
     for completion in samples:
         notes = [] if completion.text else [EMPTY]
         solutions.append(Member(completion, notes=notes))
-    yield Stage("solutions", solutions)
+    yield NamedPopulation("solutions", solutions)
     scored = [again(member, i) for i, member in enumerate(solutions)]
     await verify(problem, scored, 0, ask, config)
-    yield Stage("verified", scored)
+    yield NamedPopulation("verified", scored)
     candidates = [i for i, completion in enumerate(samples) if completion.text]
     if not candidates:
         candidates = list(range(config.N))
     scores = [scored[i].self_score for i in candidates]
     rng = seeds.rng(config.SEED, problem.id, "best")
     winner = candidates[best(scores, rng)]
-    yield Stage("best score", [again(scored[winner], winner)])
+    yield NamedPopulation("best score", [again(scored[winner], winner)])
 
 
 def best(scores: Sequence[float | None], rng: np.random.Generator) -> int:

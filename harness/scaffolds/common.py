@@ -8,17 +8,16 @@ from typing import Any
 
 from core.base import seeds
 from core.constants import Carrying, constant
-from core.prompts import request, worded
+from core.prompts import carried, request, worded
 from core.types import (
     Ask,
     Completion,
     Member,
     Message,
+    NamedPopulation,
     Population,
     Populations,
     Problem,
-    Stage,
-    carried,
 )
 from harness.scaffolds.stated import read_choice
 
@@ -167,4 +166,4 @@ async def single_elimination(
         rng = seeds.rng(config.SEED, problem.id, "shuffle", name, number)
         members = [remaining[i] for i in rng.permutation(len(remaining))]
         number += 1
-        yield Stage(f"knock-out {number}", members)
+        yield NamedPopulation(f"knock-out {number}", members)

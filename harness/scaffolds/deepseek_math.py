@@ -18,11 +18,19 @@ from operator import itemgetter
 
 from core.base import seeds
 from core.constants import Carrying, constant
-from core.prompts import request, worded
-from core.types import Ask, Member, Message, Populations, Problem, Scaffold, Stage, carried
+from core.prompts import carried, request, worded
+from core.types import (
+    Ask,
+    Member,
+    Message,
+    NamedPopulation,
+    Populations,
+    Problem,
+    Scaffold,
+)
 from harness.scaffolds.common import UNASSESSED, again, best_of_pool, candidate, ranking
 from harness.scaffolds.stated import stated_score
-from harness.scaffolds.verification import Judging, judge
+from harness.scaffolds.verification import Judging, verify_one
 
 SCALE = worded("""1: correct and complete, with every step justified. 0.5: right on the whole, \
 with small gaps or slips. 0: wrong in an essential step, unfinished, or no <answer to the \
@@ -88,11 +96,11 @@ class Constants(Carrying):
 def prove(problem: Problem) -> list[Message]:
     """Build a request for a proof, a self-assessment, and a last line "Score: 0", "Score: 0.5" or
     "Score: 1"."""
-    return request(PROVE, problem, scale=SCALE.of(problem.is_proof))
+    return request(PROVE, problem, scale=SCALE.text_for(problem.is_proof))
 
 
 def review(problem: Problem, solution: str) -> list[Message]:
-    return request(REVIEW, problem, solution=solution, scale=SCALE.of(problem.is_proof))
+    return request(REVIEW, problem, solution=solution, scale=SCALE.text_for(problem.is_proof))
 
 
 REVIEWING = Judging(review, SCORE, partial(stated_score, word="Score", allowed=SCORES))
@@ -154,23 +162,23 @@ async def deepseek_math(problem: Problem, ask: Ask, config: Constants) -> Popula
         proofs it chose (if any), their refinements or new proofs, and the best proof so far."""
     search = _Search(problem, ask, config)
     proofs = await asyncio.gather(*(search.write(0, i, prove(problem)) for i in range(config.N)))
-    yield Stage("proofs", proofs)
+    yield NamedPopulation("proofs", proofs)
     reviewing = (search.review_again(proof, i) for i, proof in enumerate(proofs))
     newest = await asyncio.gather(*reviewing)
-    yield Stage("reviews", newest)
+    yield NamedPopulation("reviews", newest)
     pool = list(newest)
     for t in range(1, config.ROUNDS + 2):
         ranked = ranking(problem, config, [proof.rank for proof in pool])
         best = ranked[0]
-        yield Stage("best score", [best_of_pool(pool, best, newest)])
+        yield NamedPopulation("best score", [best_of_pool(pool, best, newest)])
         if pool[best].passed or t > config.ROUNDS:
             return
         chosen = [pool[i] for i in ranked if pool[i].reviews][: config.KEEP]
         width = min(config.KEEP, len(pool)) * config.REFINEMENTS
         newest = await asyncio.gather(*(search.refine(chosen, t, i) for i in range(width)))
         if chosen:
-            yield Stage("chosen", [again(proof) for proof in chosen])
-        yield Stage(f"refinement {t}", newest)
+            yield NamedPopulation("chosen", [again(proof) for proof in chosen])
+        yield NamedPopulation(f"refinement {t}", newest)
         pool += newest
 
 
@@ -202,7 +210,7 @@ class _Search:
         if not proof.text:
             return proof
         names = [("verify", t, i, j) for j in range(self.config.VERIFY_SAMPLES)]
-        await judge(self.problem, self.ask, self.config, REVIEWING, proof, proof.text, names)
+        await verify_one(self.problem, self.ask, self.config, REVIEWING, proof, proof.text, names)
         scored = list(zip(proof.verdicts or [], proof.side_calls, strict=True))
         seeds.rng(self.config.SEED, self.problem.id, "reviews", t, i).shuffle(scored)
         readable = [(score, reply.text) for score, reply in scored if score is not None]

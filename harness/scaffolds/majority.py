@@ -7,7 +7,16 @@ import asyncio
 
 from core import constants, prompts
 from core.constants import constant
-from core.types import Ask, Completion, Member, Population, Populations, Problem, Scaffold, Stage
+from core.types import (
+    Ask,
+    Completion,
+    Member,
+    NamedPopulation,
+    Population,
+    Populations,
+    Problem,
+    Scaffold,
+)
 from harness.scaffolds.common import again
 
 
@@ -39,7 +48,7 @@ async def majority(problem: Problem, ask: Ask, config: Constants) -> Populations
         added = [Member(completion) for completion in samples[len(population) : size]]
         population = [*carried_over, *added]
         name = f"{size} samples" if problem.is_proof else f"vote of {size}"
-        yield Stage(name, population)
+        yield NamedPopulation(name, population)
         size += min(size, config.STAGE or size)
 
 

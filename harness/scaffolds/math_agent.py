@@ -24,11 +24,11 @@ from core.types import (
     Completion,
     Member,
     Message,
+    NamedPopulation,
     Population,
     Populations,
     Problem,
     Scaffold,
-    Stage,
 )
 from harness.scaffolds import common
 from harness.scaffolds.static_math_agent import (
@@ -128,18 +128,18 @@ async def math_agent(problem: Problem, ask: Ask, config: Constants) -> Populatio
         for line in call_lines(reply.text) or [""]:
             is_valid = await desk.call(line)
             if desk.submitted:
-                yield Stage("submitted", desk.population(desk.submitted))
+                yield NamedPopulation("submitted", desk.population(desk.submitted))
                 return
             if desk.current:
-                yield Stage(f"calls of plan {plans}", desk.population(desk.current))
+                yield NamedPopulation(f"calls of plan {plans}", desk.population(desk.current))
             if not is_valid:
                 break
     if not desk.current:
         await desk.call("solve")
-        yield Stage("solved by rule", desk.population(desk.current))
+        yield NamedPopulation("solved by rule", desk.population(desk.current))
     desk.notes.append("submitted by rule")
     drawn = seeds.rng(config.SEED, problem.id, "rule").choice(desk.current)
-    yield Stage("drawn by rule", desk.population([int(drawn)]))
+    yield NamedPopulation("drawn by rule", desk.population([int(drawn)]))
 
 
 def plan(

@@ -27,15 +27,15 @@ from core.types import (
     Ask,
     Member,
     Message,
+    NamedPopulation,
     Populations,
     Problem,
     Scaffold,
-    Stage,
 )
 from harness.scaffolds import common
 from harness.scaffolds.common import again, text_of
 from harness.scaffolds.stated import plain, stated_score
-from harness.scaffolds.verification import Judging, judge
+from harness.scaffolds.verification import Judging, verify_one
 
 JUDGE = """Problem:
 {problem}
@@ -154,7 +154,7 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> Populations:
     best = _best(problem, config, pool)
     if len(best) < 2:
         return
-    yield Stage("kept", [again(member) for member in best])
+    yield NamedPopulation("kept", [again(member) for member in best])
     texts = [text_of(member.completion, config) for member in best]
     judgements = [check.text for member in best for check in member.side_calls]
     messages = group(problem, texts, judgements)
@@ -165,12 +165,14 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> Populations:
         chosen = list(range(len(best)))
         notes = [common.INVALID_SELECTION]
     first = chosen[0]
-    yield Stage("grouping", [again(best[first], first, side_calls=[grouping], notes=notes)])
+    yield NamedPopulation(
+        "grouping", [again(best[first], first, side_calls=[grouping], notes=notes)]
+    )
     if len(chosen) < 2:
         return
     order = seeds.rng(config.SEED, problem.id, "bracket").permutation(len(chosen))
     bracket = [best[chosen[i]] for i in order]
-    yield Stage("bracket", [again(member) for member in bracket])
+    yield NamedPopulation("bracket", [again(member) for member in bracket])
     async for winners in common.single_elimination(problem, ask, config, bracket, "select"):
         yield winners
 
@@ -187,7 +189,7 @@ async def _judged_waves(
     async def judged(member: Member, t: int, i: int) -> Member:
         text = text_of(member.completion, config)
         if text:
-            await judge(problem, ask, config, POINTS, member, text, [("judge", t, i)])
+            await verify_one(problem, ask, config, POINTS, member, text, [("judge", t, i)])
         return member
 
     async def attempt(t: int, i: int) -> Member:
@@ -197,19 +199,19 @@ async def _judged_waves(
     if config.MINUTES:
         closes = time.monotonic() + 60 * config.MINUTES
     solutions = await asyncio.gather(*(solved(0, i) for i in range(config.N)))
-    yield Stage("solutions", solutions)
+    yield NamedPopulation("solutions", solutions)
     judging = (judged(again(member, i), 0, i) for i, member in enumerate(solutions))
     newest = await asyncio.gather(*judging)
-    yield Stage("judged", newest)
+    yield NamedPopulation("judged", newest)
     pool += newest
     for t in range(1, config.ROUNDS + 2):
         best = _ranked(problem, config, pool)[0]
-        yield Stage("most points", [common.best_of_pool(pool, best, newest)])
+        yield NamedPopulation("most points", [common.best_of_pool(pool, best, newest)])
         missing = config.PERFECT - _perfect(pool)
         if missing <= 0 or t > config.ROUNDS or time.monotonic() > closes:
             return
         newest = await asyncio.gather(*(attempt(t, i) for i in range(missing)))
-        yield Stage(f"wave {t}", newest)
+        yield NamedPopulation(f"wave {t}", newest)
         pool += newest
 
 

@@ -10,7 +10,7 @@ import asyncio
 from core import prompts
 from core.base import seeds
 from core.constants import constant
-from core.types import Ask, Member, Population, Populations, Problem, Scaffold, Stage
+from core.types import Ask, Member, NamedPopulation, Population, Populations, Problem, Scaffold
 from harness.scaffolds.common import (
     BETTER,
     SELECT,
@@ -50,7 +50,7 @@ async def qed_rsa(problem: Problem, ask: Ask, config: Constants) -> Populations:
     for t in range(config.ROUNDS + 1):
         members = await asyncio.gather(*(member(t, i, population) for i in range(config.N)))
         population = list(members)
-        yield Stage(f"merges {t}" if t else "solutions", population)
+        yield NamedPopulation(f"merges {t}" if t else "solutions", population)
     async for remaining in single_elimination(problem, ask, config, population, "select"):
         yield remaining
 

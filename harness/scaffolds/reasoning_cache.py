@@ -7,7 +7,7 @@ ROUNDS = 3 takes at most 5 completions."""
 
 from core import prompts
 from core.constants import Carrying, constant
-from core.types import Ask, Completion, Message, Populations, Problem, Scaffold, Stage
+from core.types import Ask, Completion, Message, NamedPopulation, Populations, Problem, Scaffold
 from harness.scaffolds.common import candidate, latest_with_text, text_of
 
 SUMMARISE = prompts.worded("""Problem:
@@ -61,7 +61,7 @@ async def reasoning_cache(problem: Problem, ask: Ask, config: Constants) -> Popu
     Yields:
         The current answer after each round."""
     newest = member = await candidate(ask, config, prompts.solve(problem), 0, 0)
-    yield Stage("attempt 1", [member])
+    yield NamedPopulation("attempt 1", [member])
     summary = ""
     for t in range(1, config.ROUNDS):
         side_calls: list[Completion] = []
@@ -84,7 +84,7 @@ async def reasoning_cache(problem: Problem, ask: Ask, config: Constants) -> Popu
         newest.side_calls = side_calls
         newest.notes = [*notes, *newest.notes]
         member = latest_with_text(member, newest)
-        yield Stage(f"attempt {t + 1}", [member])
+        yield NamedPopulation(f"attempt {t + 1}", [member])
 
 
 def summarise(problem: Problem, summary: str, attempt: str) -> list[Message]:

@@ -8,7 +8,7 @@ import asyncio
 
 from core import prompts
 from core.constants import Carrying, constant
-from core.types import Ask, Member, Populations, Problem, Scaffold, Stage
+from core.types import Ask, Member, NamedPopulation, Populations, Problem, Scaffold
 from harness.scaffolds.common import candidate, latest_with_text, text_of
 
 
@@ -36,11 +36,11 @@ async def refinement(problem: Problem, ask: Ask, config: Constants) -> Populatio
 
     first = (candidate(ask, config, prompts.solve(problem), 0, i) for i in range(config.N))
     population = list(await asyncio.gather(*first))
-    yield Stage("solutions", population)
+    yield NamedPopulation("solutions", population)
     for t in range(1, config.ROUNDS + 1):
         refining = (refined(t, i, before) for i, before in enumerate(population))
         population = list(await asyncio.gather(*refining))
-        yield Stage(f"refinement {t}", population)
+        yield NamedPopulation(f"refinement {t}", population)
 
 
 REFINEMENT = Scaffold(

@@ -13,7 +13,16 @@ from dataclasses import dataclass, field, replace
 
 from core import prompts
 from core.constants import Carrying, constant
-from core.types import Ask, Completion, Member, Message, Populations, Problem, Scaffold, Stage
+from core.types import (
+    Ask,
+    Completion,
+    Member,
+    Message,
+    NamedPopulation,
+    Populations,
+    Problem,
+    Scaffold,
+)
 from harness.scaffolds.common import (
     EMPTY_REPORT,
     UNREADABLE,
@@ -90,9 +99,9 @@ async def selfcheck(problem: Problem, ask: Ask, config: Constants) -> Population
     Yields:
         The first solution, the improved solution, and the current solution after each round."""
     member = await candidate(ask, config, prompts.solve(problem), 0, 0)
-    yield Stage("solution", [member])
+    yield NamedPopulation("solution", [member])
     member = await _rewritten(problem, ask, config, member, "", 1, 0)
-    yield Stage("improved", [member])
+    yield NamedPopulation("improved", [member])
     passes = 0
     failures = 0
     for number in range(config.ROUNDS):
@@ -114,7 +123,7 @@ async def selfcheck(problem: Problem, ask: Ask, config: Constants) -> Population
         side_calls = [*review.completions, *member.side_calls]
         notes = [*review.notes, *member.notes]
         checked = replace(member, side_calls=side_calls, notes=notes)
-        yield Stage(f"check {number + 1}", [checked])
+        yield NamedPopulation(f"check {number + 1}", [checked])
         if is_over or passes == config.PASSES:
             return
 

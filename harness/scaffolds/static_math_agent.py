@@ -18,16 +18,16 @@ from core.types import (
     Completion,
     Member,
     Message,
+    NamedPopulation,
     Population,
     Populations,
     Problem,
     Scaffold,
-    Stage,
 )
 from harness.scaffolds import common
 from harness.scaffolds.common import again, candidate, text_of
 from harness.scaffolds.stated import read_choice, read_verdict
-from harness.scaffolds.verification import Judging, judge
+from harness.scaffolds.verification import Judging, verify_one
 
 REPORT = prompts.worded("""Problem:
 {problem}
@@ -96,20 +96,22 @@ async def static_math_agent(problem: Problem, ask: Ask, config: Constants) -> Po
         Then come one solution for each slot, and the selected solution."""
     solving = (candidate(ask, config, prompts.solve(problem), 0, i) for i in range(config.N))
     agent = _Agent(problem, ask, config, list(await asyncio.gather(*solving)))
-    yield Stage("solutions", agent.population)
+    yield NamedPopulation("solutions", agent.population)
     for t in range(1, config.ROUNDS + 1):
         reports = await asyncio.gather(*(agent.reported(t, i) for i in range(config.N)))
         agent.population = list(reports)
-        yield Stage(f"reports {t}", agent.population)
+        yield NamedPopulation(f"reports {t}", agent.population)
         improved = await asyncio.gather(*(agent.improved(t, i) for i in range(config.N)))
         agent.population = list(improved)
-        yield Stage(f"improved {t}", agent.population)
+        yield NamedPopulation(f"improved {t}", agent.population)
     last = config.ROUNDS + 1
     slots = enumerate(_slots(config))
     merges = await asyncio.gather(*(agent.merged(last, i, slot) for i, slot in slots))
-    yield Stage("merges", merges)
+    yield NamedPopulation("merges", merges)
     completions = [member.completion for member in merges]
-    yield Stage("selection", [await select(problem, ask, config, completions, "select", 0)])
+    yield NamedPopulation(
+        "selection", [await select(problem, ask, config, completions, "select", 0)]
+    )
 
 
 @dataclass
@@ -179,7 +181,7 @@ async def report(
 ) -> Member:
     """Request a report on the `solution` of `member`. Return the member with the report as its only
     side call."""
-    await judge(problem, ask, config, REPORTING, member, solution, [names])
+    await verify_one(problem, ask, config, REPORTING, member, solution, [names])
     if not member.side_calls[0].text.strip():
         member.notes = [common.EMPTY_REPORT]
     return member

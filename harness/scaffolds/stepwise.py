@@ -12,7 +12,16 @@ from core import prompts
 from core.base import seeds
 from core.constants import LAST_NUMBER, constant
 from core.grading.text import read
-from core.types import Ask, Completion, Member, Population, Populations, Problem, Scaffold, Stage
+from core.types import (
+    Ask,
+    Completion,
+    Member,
+    NamedPopulation,
+    Population,
+    Populations,
+    Problem,
+    Scaffold,
+)
 from harness.scaffolds import nomos
 from harness.scaffolds.best_of import best
 from harness.scaffolds.common import again
@@ -58,7 +67,7 @@ async def stepwise(problem: Problem, ask: Ask, config: Constants) -> Populations
         asking = (ask(messages, t, i, opening=so_far, stop=end) for i in range(config.N))
         members = [Member(completion, parents) for completion in await asyncio.gather(*asking)]
         await score(problem, members, t, ask, config)
-        yield Stage(f"step {t + 1}", members, is_partial=True)
+        yield NamedPopulation(f"step {t + 1}", members, is_partial=True)
         written = [i for i, member in enumerate(members) if member.completion.text]
         if not written:
             break
@@ -71,7 +80,7 @@ async def stepwise(problem: Problem, ask: Ask, config: Constants) -> Populations
             break
         if not winner.completion.truncated:
             so_far += end
-    yield Stage("solution", [again(winner, *parents)])
+    yield NamedPopulation("solution", [again(winner, *parents)])
 
 
 def is_ended(text: str, problem: Problem) -> bool:
@@ -79,9 +88,9 @@ def is_ended(text: str, problem: Problem) -> bool:
     nothing after it."""
     if text.endswith("\n\n"):
         return True
-    if problem.is_proof or problem.way == LAST_NUMBER:
+    if problem.is_proof or problem.answer_form == LAST_NUMBER:
         return False
-    return read(text, problem.way, problem.answer_type).answer is not None
+    return read(text, problem.answer_form, problem.answer_type).answer is not None
 
 
 async def score(problem: Problem, members: Population, t: int, ask: Ask, config: Constants) -> None:

@@ -71,7 +71,7 @@ class Judging(NamedTuple):
 VERDICTS = Judging(prompts.verify, prompts.VERDICT, read_verdict)
 
 
-async def judge(
+async def verify_one(
     problem: Problem,
     ask: Ask,
     config: Any,
@@ -119,7 +119,7 @@ async def verify(
 
     async def judged(i: int, member: Member) -> None:
         names: list[Names] = [("verify", t, i, j) for j in range(verdict_count(config))]
-        await judge(problem, ask, config, judging, member, member.completion.text, names)
+        await verify_one(problem, ask, config, judging, member, member.completion.text, names)
 
     written = ((i, member) for i, member in enumerate(population) if member.completion.text)
     await asyncio.gather(*(judged(i, member) for i, member in written))

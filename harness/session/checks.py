@@ -75,7 +75,7 @@ def check_context(server: Server, config: Asking, framed: Framing | None = None)
     names = ("WAITS", "ELICIT") if asks_scorer(config) else ("WAITS", "ELICIT", "VERIFY_MODE")
     _check_continues(card, config, names)
     if framed is None:
-        framed = framing.of(config, card)
+        framed = framing.from_config(config, card)
     _check_room(server, config, framed.tokens)
 
 

@@ -6,12 +6,14 @@ from core.types import Completion, Population
 
 
 class Contract:
-    """A check of the scaffold `name` on one problem, by its completions and populations. `most` is
-    its max_completions. All methods raise UserError if the scaffold breaks a rule. `asked` has the
-    names of all completions."""
+    """A check of the scaffold `name` on one problem, by its completions and populations.
 
-    def __init__(self, name: str, most: int) -> None:
-        self._name, self._most = name, most
+    `max_completions` is the scaffold's limit. All methods raise UserError if the scaffold breaks a
+    rule. `asked` has the names of all completions."""
+
+    def __init__(self, name: str, max_completions: int) -> None:
+        self._name = name
+        self._max_completions = max_completions
         self.asked: set[tuple[str, ...]] = set()  # as text, because 1 and "1" have one seed
         self._owed: set[str] = set()  # keys of completions that no member contains yet
         self._members = 0  # size of the newest population
@@ -24,22 +26,23 @@ class Contract:
             )
         self.asked.add(texts)
         self._owed.add(completion.key)
-        if len(self.asked) > self._most:
+        if len(self.asked) > self._max_completions:
             self._breach(
-                f"asked for more completions per problem than its max_completions ({self._most})"
+                "asked for more completions per problem than its max_completions "
+                f"({self._max_completions})"
             )
 
     def yielded(self, population: Population) -> None:
         if not population:
             self._breach("yielded a population without members")
         for member in population:
-            if any(not 0 <= place < self._members for place in member.parents):
+            if any(not 0 <= parent < self._members for parent in member.parents):
                 self._breach(
                     f"yielded parents={member.parents}, but the last population has "
                     f"{self._members} members"
                 )
             self._owed.difference_update(
-                each.key for each in (member.completion, *member.side_calls)
+                completion.key for completion in (member.completion, *member.side_calls)
             )
         self._members = len(population)
 

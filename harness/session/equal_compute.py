@@ -3,10 +3,10 @@ over several seeds.
 
 The first scaffold draws plain samples, and is the reference. A budget of n is the mean cost of n
 reference samples, in completion tokens or in the unit BUDGET_IN (harness/results/cost_meter.py).
-All other scaffolds run once per seed until they end or exceed the largest budget. For each
-budget, the last step that it pays for completely counts, so one run covers all budgets. The cost
-includes reviews, selections and plans. Proofs are graded later (labs/proofs/grade/stored.py).
-Scaffolds that begin with samples share these samples if the seed is the same."""
+All other scaffolds run once per seed until they end or exceed the largest budget. For each budget,
+the last step that it pays for completely counts, so one run covers all budgets. The cost includes
+reviews, selections and plans. Proofs are graded later (labs/proofs/grade/stored.py). Scaffolds that
+begin with samples share these samples if the seed is the same."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from core.base import terminal
 from core.base.errors import UserError, command
 from core.base.files import results_dir
 from core.constants import Constants as RunConstants
-from core.constants import Rule, constant, listed, rules
+from core.constants import Rule, chosen_names, constant, rules
 from core.engines import environment, weights
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.protocol import Server
@@ -29,7 +29,7 @@ from core.grading.ungraded import ungraded
 from core.types import Ask, Completion, Grader, Population, Populations, Problem, Scaffold
 from harness import experiment_file
 from harness.report.budgets import UNCOUNTED, in_unit
-from harness.report.matched import Matched
+from harness.report.equal_compute import EqualComputeTable
 from harness.results.cost_meter import TOKENS, UNITS, Meter
 from harness.session import session
 from harness.session.checks import asks_scorer
@@ -127,7 +127,7 @@ class Comparison:
         names = [entry.name for entry in self.entries]
         if len(set(names)) < len(names):
             raise UserError("two entries have the same name. Give one of them another `name`")
-        wanted = listed("ENTRIES", config.ENTRIES, names)
+        wanted = chosen_names("ENTRIES", config.ENTRIES, names)
         reference, *others = self.entries
         samples = math.ceil(1.1 * max(config.budgets()))
         reference = replace(reference, constants={**reference.constants, "N": samples})
@@ -136,14 +136,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Budgeted:
-    """A scaffold's `run` with a budget of `most` per problem, in the unit of `meter`.
+    """A scaffold's `run` with a `budget` per problem, in the unit of `meter`.
 
     With a finite budget, the run stops after a step that exceeds it or has an unknown cost. If a
     step uses up the rest, the next step still runs, because it may be free (such as a selection).
     Raises UserError if no cost is known."""
 
     run: Callable[[Problem, Ask, Any], Populations]
-    most: float
+    budget: float
     meter: Meter = TOKENS
 
     async def __call__(self, problem: Problem, ask: Ask, config: Any) -> Populations:
@@ -160,7 +160,7 @@ class Budgeted:
                 if uncounted >= FEWEST and not spent:
                     raise UserError(f"{UNCOUNTED}. Use a server that reports usage")
                 yield population
-                if spent > self.most or (uncounted and self.most < math.inf):
+                if spent > self.budget or (uncounted and self.budget < math.inf):
                     return
 
 
@@ -172,7 +172,7 @@ def _new_completions(population: Population) -> Iterator[Completion]:
         yield from member.side_calls
 
 
-class Matching(Series):
+class EqualComputeRuns(Series):
     """The runs of a comparison or race. The reference is the first of the `entries`. `meter`
     measures budgets."""
 
@@ -190,10 +190,10 @@ class Matching(Series):
         allotted = {entry.name: comparison.allotted(entry, common) for entry in self.entries}
         super().__init__(opened, allotted, grader)
 
-    def within(self, entry: Entry, most: float) -> tuple[str, Scaffold[Any], RunConstants]:
-        """Return the name, the scaffold and the constants of an entry with a budget of `most` per
+    def within(self, entry: Entry, budget: float) -> tuple[str, Scaffold[Any], RunConstants]:
+        """Return the name, the scaffold and the constants of an entry with a `budget` per
         problem."""
-        run = Budgeted(entry.scaffold.run, most, self.meter)
+        run = Budgeted(entry.scaffold.run, budget, self.meter)
         return entry.name, replace(entry.scaffold, run=run), entry.config(self.opened.config)
 
 
@@ -210,9 +210,9 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
             run, results_dir(), comparison, has_scorer=has_scorer
         ) as opened:
             are_proofs = opened.problems.asks_for_proofs
-            series = Matching(comparison, opened, ungraded if are_proofs else by_answer)
+            series = EqualComputeRuns(comparison, opened, ungraded if are_proofs else by_answer)
             runs, budgets = _run_entries(series, run.config)
-        matched = Matched(
+        matched = EqualComputeTable(
             series.folder,
             runs,
             series.entries[0].name,
@@ -226,7 +226,9 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
         print(f"\n{matched.show()}\nresults {series.folder}")
 
 
-def _run_entries(series: Matching, common: Constants) -> tuple[dict[str, list[str]], list[float]]:
+def _run_entries(
+    series: EqualComputeRuns, common: Constants
+) -> tuple[dict[str, list[str]], list[float]]:
     """Run all entries. Return the names of their results by entry, and the budgets in the unit of
     the meter, which the runs of the first entry determine."""
     runs: dict[str, list[str]] = {}

@@ -13,7 +13,7 @@ from typing import Any, Generic
 
 from core.base import terminal
 from core.base.errors import RunFailed
-from core.base.prices import shown as dollars
+from core.base.prices import format_dollars as dollars
 from core.constants import BOXED, WHOLE, A
 from core.eval import by_answer
 from core.generate import Generator
@@ -55,24 +55,25 @@ class Experiment(Generic[A]):
         expects `allotted` completions per problem (0: max_completions). `on_step` receives the
         figures of each step (see harness.run.solve)."""
         card = session.server.card
-        self.chosen = session.problems.read_as(card.way(session.config))
-        self.framing = framing.of(session.config, card, self.chosen.problems, session.framing)
+        config = session.config
+        self.chosen = session.problems.with_answer_form(card.answer_form(config))
+        self.framing = framing.from_config(config, card, self.chosen.problems, session.framing)
         are_proofs = self.chosen.asks_for_proofs
-        self.config: A = card.framed(card.sampled(session.config), are_proofs)
-        self.session: Session[A] = session.but(
+        self.config: A = card.framed(card.sampled(config), are_proofs)
+        self.session: Session[A] = session.with_changes(
             config=self.config, problems=self.chosen, framing=self.framing
         )
         self.scaffold = scaffold
         self.grader = grader
         self.on_step = on_step
         self.max_completions = scaffold.max_completions(self.config)
-        self.sampling = Sampling.of(self.config, are_proofs)
+        self.sampling = Sampling.from_config(self.config, are_proofs)
         self.scorer_sampling: Sampling | None = None
         scorer_prices = None
         self.document = head_of(self.session, scaffold, grader, self.sampling)
         scorer = session.scorer
-        if scorer and asks_scorer(session.config):
-            self.scorer_sampling = Sampling.of(scorer.card.sampled(session.config), are_proofs)
+        if scorer and asks_scorer(config):
+            self.scorer_sampling = Sampling.from_config(scorer.card.sampled(config), are_proofs)
             self.document["scorer"] = scorer_of(scorer, self.scorer_sampling)
             scorer_prices = scorer.card.price
         self.figures = RunMetrics(
@@ -93,7 +94,7 @@ class Experiment(Generic[A]):
     def finish(self, numbers: Sequence[int] = ()) -> Path:
         """Call `run` in a command, and return the results' path. If a signal stops it, exit with
         status 130."""
-        return self.session.asked(self.run(numbers))
+        return self.session.run_until_stopped(self.run(numbers))
 
     async def run(self, numbers: Sequence[int] = ()) -> Path:
         """Run the scaffold on all problems, grade and save the results, and return the path of
@@ -149,7 +150,7 @@ class Experiment(Generic[A]):
             contract,
             generator,
             second,
-            Sampling.of(self.config, self.chosen.asks_for_proofs, problem.reading),
+            Sampling.from_config(self.config, self.chosen.asks_for_proofs, problem.form_and_type),
             self.scorer_sampling,
             self.sampling,
         )
@@ -185,8 +186,8 @@ class Experiment(Generic[A]):
     def _add(self, number: int, record: dict[str, Any], population: Population) -> None:
         """Add the record of a problem's next step to the results."""
         if self.figures.add(number, record, population):
-            counts = self.figures.unstated.metrics()["unstated"]
-            is_boxed = self.chosen.problems[number].way in (BOXED, WHOLE)
+            counts = self.figures.missing_answers.metrics()["unstated"]
+            is_boxed = self.chosen.problems[number].answer_form in (BOXED, WHOLE)
             self.bar.write(f"note: {missing_answers.warning(counts, is_boxed)}")
         self.steps[number].append(json.dumps(record, ensure_ascii=True).encode())
         self._report_steps()

@@ -92,7 +92,7 @@ def _config_of(session: Session[Any], scaffold: Scaffold[Any], framed: Framing) 
         value = getattr(config, name)
         if name not in unused and name != "ANSWER" and OMITTED_DEFAULTS.get(name) != value:
             values[name] = value
-    way = session.server.card.way(config)
+    way = session.server.card.answer_form(config)
     if way != BOXED:
         values["ANSWER"] = way
     return values

@@ -25,12 +25,12 @@ from harness import experiment_file
 from harness.problems.sets import ProblemSet
 from harness.report import plot, tables
 from harness.report.budgets import bought, in_unit
-from harness.report.matched import TABLE
+from harness.report.equal_compute import TABLE
 from harness.report.table import NONE, Column, Table
 from harness.results import model, write
 from harness.results.cost_meter import UNITS
 from harness.session import session
-from harness.session.equal_compute import Compared, Comparison, Matching
+from harness.session.equal_compute import Compared, Comparison, EqualComputeRuns
 from harness.session.experiment import Experiment
 from harness.session.racing import Standing, intervals, pair_level, race
 
@@ -66,7 +66,7 @@ def run_race(planned: Comparison, namespace: Mapping[str, Any]) -> None:
         with session.open_on_problems(
             run, folder, planned, by_answer, has_scorer=has_scorer
         ) as opened:
-            race = _Race(planned, opened.but(problems=_shuffled(opened)))
+            race = _Race(planned, opened.with_changes(problems=_shuffled(opened)))
             print(f"\n{race.run_all()}\nresults {folder / run.name}\nserve   {race.serving()}")
 
 
@@ -78,7 +78,7 @@ def _shuffled(opened: session.Session[Constants]) -> ProblemSet:
     return replace(chosen, name=f"{chosen.name} (shuffled)", problems=problems)
 
 
-class _Race(Matching):
+class _Race(EqualComputeRuns):
     """A race in a session whose problems are shuffled."""
 
     def __init__(self, planned: Comparison, opened: session.Session[Constants]) -> None:
@@ -108,10 +108,10 @@ class _Race(Matching):
             for begin in range(0, self.n, self.common.BLOCK):
                 block = range(begin, min(begin + self.common.BLOCK, self.n))
                 before = sorted(standing.left)  # the reference first
-                for place in before:
-                    self._run_block(place, block)
+                for number in before:
+                    self._run_block(number, block)
                 standing = race(self.scores[: block.stop], self.common.ALPHA, self.common.EFFECT)
-                dropped = [place for place in before if place in standing.dropped]
+                dropped = [number for number in before if number in standing.dropped]
                 if block.stop < self.n:
                     self._end_runs(before if standing.is_settled else dropped, block.stop)
                 self.looks.append(self._look(block.stop, standing, dropped))
@@ -136,41 +136,43 @@ class _Race(Matching):
 
     def _end_runs(self, entries: Sequence[int], problems: int) -> None:
         """Save the runs of `entries` as complete after so many problems."""
-        for place in entries:
-            for run in self.runs[place]:
+        for number in entries:
+            for run in self.runs[number]:
                 self.bar.total -= (self.n - problems) * run.allotted
                 run.end()
 
-    def _run_block(self, place: int, block: range) -> None:
-        entry = self.entries[place]
-        if place not in self.runs:
-            self.runs[place] = self.experiments(*self.within(entry, self.budget))
+    def _run_block(self, number: int, block: range) -> None:
+        entry = self.entries[number]
+        if number not in self.runs:
+            self.runs[number] = self.experiments(*self.within(entry, self.budget))
         self.bar.stage = f"{block.stop}/{self.n} {entry.name}"
-        paths = [run.finish(block) for run in self.runs[place]]
+        paths = [run.finish(block) for run in self.runs[number]]
         if self.budget == math.inf:
             self.budget = in_unit([self.common.BUDGET], paths, self.meter)[0]
         for problem in block:
-            self._score(place, problem)
+            self._score(number, problem)
 
-    def _score(self, place: int, problem: int) -> None:
+    def _score(self, number: int, problem: int) -> None:
         """Set the entry's score and tokens on a problem, from the steps that the budget pays
         for."""
-        scores, tokens = [], 0
-        for run in self.runs[place]:
+        scores: list[float] = []
+        tokens = 0
+        for run in self.runs[number]:
             steps = [decode(step, type=model.StepResult) for step in run.steps[problem]]
             within = bought(steps, self.budget, self.meter)
             scores.append(within.score or 0.0)
-            if within.step or (within.step == 0 and len(steps) == 1):
-                self.begun.add(place)
+            is_only_step = within.step == 0 and len(steps) == 1
+            if within.step or is_only_step:
+                self.begun.add(number)
             for step in steps:
                 tokens += sum(call.completion_tokens or 0 for call in step.new_calls)
-        self.scores[problem, place] = np.mean(scores)
-        self.tokens[problem, place] = tokens / self.common.RUNS
+        self.scores[problem, number] = np.mean(scores)
+        self.tokens[problem, number] = tokens / self.common.RUNS
 
     def _look(self, problems: int, standing: Standing, dropped: Sequence[int]) -> str:
-        def with_mean(place: int) -> str:
-            scores = self.scores[:problems, place]
-            name = self.entries[place].name
+        def with_mean(number: int) -> str:
+            scores = self.scores[:problems, number]
+            name = self.entries[number].name
             return f"{name} {100 * np.nanmean(scores):.1f}%"
 
         names = ", ".join(map(with_mean, dropped)) or "none"
@@ -182,14 +184,14 @@ class _Race(Matching):
 
     def _show(self, standing: Standing) -> str:
         """Write the table of all looks so far. Return the columns that fit the terminal."""
-        dropped = sorted(standing.dropped, key=lambda place: -standing.dropped[place])
-        places = [*standing.left, *dropped]
-        courses = {place: self._course(place, self.first) for place in places}
-        rows = [self._row(place, courses[place][-1], standing) for place in places]
+        dropped = sorted(standing.dropped, key=standing.dropped.__getitem__, reverse=True)
+        numbers = [*standing.left, *dropped]
+        courses = {number: self._course(number, self.first) for number in numbers}
+        rows = [self._row(number, courses[number][-1], standing) for number in numbers]
         table = self._table(rows)
-        notes = self._notes(standing, rows, places)
+        notes = self._notes(standing, rows, numbers)
         self._save(standing, table, rows, notes)
-        self._draw(standing, places, courses)
+        self._draw(standing, numbers, courses)
         width = terminal.columns()
         return f"{table.body(width)}\n\n{terminal.wrapped(_body_of(notes), '  ', width)}"
 
@@ -209,20 +211,21 @@ class _Race(Matching):
         return Table("", columns)
 
     def _notes(
-        self, standing: Standing, rows: Sequence[dict[str, Any]], places: Sequence[int]
+        self, standing: Standing, rows: Sequence[dict[str, Any]], numbers: Sequence[int]
     ) -> list[str]:
         common = self.common
         has_run = ~np.isnan(self.scores[:, self.first])
         result = self._result(standing)
         notes = [f"{result}, after {has_run.sum()} of {self.n} problems"]
-        if short := [self.entries[place].name for place in places if place not in self.begun]:
+        short = [self.entries[number].name for number in numbers if number not in self.begun]
+        if short:
+            names = ", ".join(short)
             notes.append(
-                f"the budget pays for at most the first step of {', '.join(short)}. BUDGET may be "
-                "too small"
+                f"the budget pays for at most the first step of {names}. BUDGET may be too small"
             )
         tokens_of_all = self.n * sum(row["tokens"] for row in rows)
         share = self.tokens.sum() / tokens_of_all
-        amount = self.meter.shown(self.budget)
+        amount = self.meter.format(self.budget)
         budget = f"{amount} {UNITS[self.meter.unit]}"
         level = 100 - 100 * common.ALPHA
         return [
@@ -241,7 +244,7 @@ class _Race(Matching):
         ]
 
     def _result(self, standing: Standing) -> str:
-        names = [self.entries[place].name for place in standing.left]
+        names = [self.entries[number].name for number in standing.left]
         first = names[0]
         if len(names) == 1:
             return f"the winner is {first}"
@@ -278,22 +281,25 @@ class _Race(Matching):
     def _draw(
         self,
         standing: Standing,
-        places: Sequence[int],
+        numbers: Sequence[int],
         courses: Mapping[int, list[dict[str, float]]],
     ) -> None:
         """Draw the `courses` of all entries but the first, up to their drops."""
         drawn = []
-        for place in places[1:]:
-            course = courses[place][: standing.dropped.get(place)]
-            drawn.append((self.entries[place].name, course))
-        document = self.runs[self.first][0].document | {"config": {}}
-        plot.race(document, drawn, self.entries[self.first].name, self.folder / "race.png")
+        for number in numbers[1:]:
+            name = self.entries[number].name
+            end = standing.dropped.get(number)
+            drawn.append((name, courses[number][:end]))
+        first_run = self.runs[self.first][0]
+        document = first_run.document | {"config": {}}
+        name = self.entries[self.first].name
+        plot.race(document, drawn, name, self.folder / "race.png")
 
-    def _course(self, place: int, first: int) -> list[dict[str, float]]:
+    def _course(self, number: int, first: int) -> list[dict[str, float]]:
         """Return an entry's mean difference from the entry `first`, with its interval, after each
         of its problems. The intervals of all pairs of entries are right at once."""
         level = pair_level(self.common.ALPHA, len(self.entries))
-        differences = self.scores[:, place] - self.scores[:, first]
+        differences = self.scores[:, number] - self.scores[:, first]
         differences = differences[~np.isnan(differences)]
         means = np.cumsum(differences) / np.arange(1, differences.size + 1)
         lows, highs = intervals(differences, level)
@@ -303,17 +309,17 @@ class _Race(Matching):
         return course
 
     def _row(
-        self, place: int, difference: Mapping[str, float], standing: Standing
+        self, number: int, difference: Mapping[str, float], standing: Standing
     ) -> dict[str, Any]:
         """Return an entry as a line of table.jsonl, with its `difference` from the first entry."""
-        ran = ~np.isnan(self.scores[:, place])
-        accuracy = mean_by_problem(self.scores[ran, place])
-        tokens = self.tokens[ran, place].mean()
+        ran = ~np.isnan(self.scores[:, number])
+        accuracy = mean_by_problem(self.scores[ran, number])
+        tokens = self.tokens[ran, number].mean()
         state = "left" if len(standing.left) > 1 else "won"
-        if place in standing.dropped:
+        if number in standing.dropped:
             state = f"dropped after {ran.sum()}"
         return {
-            "entry": self.entries[place].name,
+            "entry": self.entries[number].name,
             "state": state,
             "accuracy": accuracy.to_json(),
             **difference,

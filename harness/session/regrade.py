@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import UserError, command
-from core.base.files import amount, results_dir
+from core.base.files import checked_amount, results_dir
 from core.client.journal import Archive
 from core.constants import BOXED, WAYS, Rule
 from core.eval import by_answer, grade_answers
@@ -18,10 +18,10 @@ from core.types import (
     SCORER,
     Completion,
     Member,
+    NamedPopulation,
     Population,
     Problem,
     ScorerCompletion,
-    Stage,
 )
 from harness.report import run_table, tables
 from harness.results import read, records, warnings, write
@@ -33,11 +33,11 @@ from harness.results.server_warnings import COUNTS
 CONTINUATIONS = ("not_forced", "not_waited")  # fields with the reason why a reply was not continued
 SHOWN = 20  # the most changes to print
 
-# place (problem, step, member), old answer and grade, new answer and grade
+# location (problem, step, member), old answer and grade, new answer and grade
 Change = tuple[str, str, str]
 
 
-class Kept:
+class StoredRun:
     """The stored results of one run. `head` is the document without its problems. `rows` are the
     problems in JSON, and `problems` are the same problems as Problem objects."""
 
@@ -79,7 +79,7 @@ class Kept:
             )
             members.append(member)
         if "stage" in step:
-            return Stage(step["stage"], members, step.get("partial", False))
+            return NamedPopulation(step["stage"], members, step.get("partial", False))
         return members
 
     def _completion(self, journals: Archive, cost: dict[str, Any]) -> Completion:
@@ -119,8 +119,8 @@ class Kept:
             [rows], prices=prices_in(head), scorer_prices=prices_in(head.get("scorer", {}))
         )
         before = head["metrics"]
-        figures.unstated.quote = before.get("unstated", {}).get("quote", "")
-        metrics = figures.metrics(amount(before["seconds"])) | _counts_in(before)
+        figures.missing_answers.quote = before.get("unstated", {}).get("quote", "")
+        metrics = figures.metrics(checked_amount(before["seconds"])) | _counts_in(before)
         if "scorer" in metrics:
             metrics["scorer"] |= _counts_in(before.get("scorer", {}))
         document = head | {"metrics": metrics} | more
@@ -133,7 +133,7 @@ def regrade(path: Path, way: str = "") -> tuple[Path, dict[str, Any], dict[str, 
     ANSWER. Returns the path of the new file, the old and the new document (without problems), and
     the changes. Raises UserError if the file can't be read, if by_answer did not grade it, or if
     the journals lack a completion."""
-    stored = Kept(path, way)
+    stored = StoredRun(path, way)
     changes: list[Change] = []
     grader = stored.head.get("grader")
     if grader != by_answer.__name__:
@@ -164,7 +164,7 @@ def _problem_of(row: dict[str, Any], form: str) -> Problem:
         row["answer"],
         row["answer_type"],
         columns=row.get("columns", {}),
-        way=form,
+        answer_form=form,
         **texts,
     )
 
@@ -177,16 +177,16 @@ def _counts_in(metrics: dict[str, Any]) -> dict[str, Any]:
 def _changes(problem: Problem, before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
     """Return the changed answers and grades of a step's members and vote."""
     changes = []
-    place = f"{problem.id}, t={before['step']}"
+    step_name = f"{problem.id}, t={before['step']}"
     members = zip(before["members"], after["members"], strict=True)
     for number, (old, new) in enumerate(members):
         if _reading(old) != _reading(new):
-            name = f"{place}, member {number}"
+            name = f"{step_name}, member {number}"
             changes.append((name, _words(*_reading(old)), _words(*_reading(new))))
     old_vote = (before["majority_answer"], before["majority_correct"], None)
     new_vote = (after["majority_answer"], after["majority_correct"], None)
     if old_vote != new_vote:
-        changes.append((f"{place}, vote", _words(*old_vote), _words(*new_vote)))
+        changes.append((f"{step_name}, vote", _words(*old_vote), _words(*new_vote)))
     return changes
 
 
@@ -231,8 +231,8 @@ def main(argv: Sequence[str]) -> None:
         old = run_table.steps_table(before).body()
         new = run_table.steps_table(after).body()
         print(f"{tables.title(before)}\n\nold grades\n{old}\n\nnew grades\n{new}\n")
-        for place, old_words, new_words in changes[:SHOWN]:
-            print(f"{place}: {old_words} -> {new_words}")
+        for location, old_words, new_words in changes[:SHOWN]:
+            print(f"{location}: {old_words} -> {new_words}")
         if len(changes) > SHOWN:
             print(f"… and {len(changes) - SHOWN:,} more")
         count = sum(step["completions"] for step in after["metrics"]["steps"])

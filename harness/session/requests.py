@@ -45,7 +45,7 @@ class Requests:
         elif to:
             raise UserError(f'a scaffold asks to={to!r:.40}. Use to="{SCORER}", or omit it')
         else:
-            sampling = self.sampling.but(**changes)
+            sampling = self.sampling.with_changes(**changes)
             completion = await self.generator(
                 self.framing.frame(messages), seed, sampling, priority
             )

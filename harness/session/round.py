@@ -6,9 +6,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from core.base.errors import foremost
+from core.base.errors import first_cause
 from core.generate import Generator
-from core.grading.sympy_process import stopping_judge
+from core.grading.sympy_process import stopping_sympy
 from core.types import Completion
 from harness.session.bar import Bar
 from harness.session.session import Session
@@ -47,14 +47,14 @@ class Round(Generic[R]):
         )
         try:
             async with (
-                stopping_judge(),
+                stopping_sympy(),
                 generator,
                 self.bar.refreshing(generator, lambda: self.progress(self.results.values())),
                 context as shared,
             ):
                 await self._call_all(items, lambda item: work(item, generator, shared))
         except BaseExceptionGroup as group:
-            raise foremost(group) from None
+            raise first_cause(group) from None
         return [self.results[number] for number in sorted(self.results)]
 
     async def _call_all(

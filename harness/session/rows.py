@@ -25,14 +25,14 @@ def special_rows(
     if server.card.effort and not server.card.name:
         text = f"{server.card.effort} (EFFORT). A chat template that does not know it ignores it"
         rows.append(("effort", text))
-    if framed.about:
-        rows.append(("requests", f"with {framed.about}"))
-    way = server.card.way(config)
+    if framed.description:
+        rows.append(("requests", f"with {framed.description}"))
+    way = server.card.answer_form(config)
     if config.ELICIT:
         rows.append(("answers", f"{way} (ANSWER), asked for once if missing (ELICIT)"))
     elif way != BOXED:
         rows.append(("answers", f"{way} (ANSWER)"))
-    if unsent := sampling_unsent(server, Sampling.of(server.card.sampled(config))):
+    if unsent := sampling_unsent(server, Sampling.from_config(server.card.sampled(config))):
         text = f"this server's defaults apply for {', '.join(unsent)}, which are not sent"
         rows.append(("sampling", text))
     if server.seeds is False:

@@ -16,10 +16,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from core import command_line
 from core.base import errors, signals, terminal
 from core.base.errors import UserError, one_line
-from core.base.prices import shown
+from core.base.prices import format_dollars
 from core.client.budget import Budget
 from core.client.journal import Journal
-from core.constants import A, Asking, C, Constants, Paid, Part
+from core.constants import A, Asking, C, ConstantGroup, Constants, Paid
 from core.engines import cards, environment
 from core.engines.cards import Card
 from core.engines.need import Need
@@ -53,7 +53,7 @@ class Session(Generic[A_co]):
     config: A_co
     folder: Path
     journal: Journal
-    server: Server = _NONE  # a session that starts its server later sets this with `at`
+    server: Server = _NONE  # a session that starts its server later sets this by with_server
     problems: ProblemSet = _NONE
     budget: Budget | None = None
     framing: Framing | None = None
@@ -76,24 +76,26 @@ class Session(Generic[A_co]):
         # hides the rounding errors of a sum
         return round(self.journal.paid, 9) if self.budget else None
 
-    def but(self, **changes: Any) -> "Session[Any]":
+    def with_changes(self, **changes: Any) -> "Session[Any]":
         """Return a copy of the session with changed fields."""
         return replace(self, **changes)
 
-    def at(self, server: Server) -> "Session[A_co]":
+    def with_server(self, server: Server) -> "Session[A_co]":
         """Return a session with another `server`. Raises UserError if the constants do not fit the
         server."""
-        framed = framing.of(self.config, server.card, earlier=self.framing)
+        framed = framing.from_config(self.config, server.card, earlier=self.framing)
         checks.check_context(server, self.config, framed)
         return replace(self, server=server, framing=framed)
 
     def check(self, config: Asking) -> None:
         """Raise UserError if other constants, of a part of the command, do not fit its servers."""
-        framed = framing.of(config, self.server.card, earlier=self.framing)
+        framed = framing.from_config(config, self.server.card, earlier=self.framing)
         checks.check_context(self.server, config, framed)
         checks.check_scorer(self.scorer, config)
 
-    def asked(self, work: Coroutine[Any, Any, R], note: str = "finished completions are kept") -> R:
+    def run_until_stopped(
+        self, work: Coroutine[Any, Any, R], note: str = "finished completions are kept"
+    ) -> R:
         """Run the coroutine `work` and return its result. If a signal stops it, print `note` or the
         stop's notes, and end the process with status 130."""
         with stopped(lambda: note):
@@ -150,7 +152,7 @@ def command(
         yield run.name, run.config
 
 
-def named(config: Part, default: str) -> str:
+def named(config: ConstantGroup, default: str) -> str:
     """Return the name of the results: OUT, or else `default`. Raises UserError if OUT is no
     name."""
     out = getattr(config, "OUT", "")
@@ -175,23 +177,23 @@ def stopped(note: Callable[[], str]) -> Iterator[None]:
 
 
 @contextmanager
-def open(
+def open_session(
     name: str,
     config: A,
     folder: Path,
     server: Server | None = None,
     *,
-    opening: Sequence[tuple[str, str]] = (),
+    rows: Sequence[tuple[str, str]] = (),
     journal: Path | None = None,
     is_private: bool = False,
     card: Card | None = None,
 ) -> Iterator[Session[A]]:
-    """Print the rows `opening` (label, text) and open a session. `journal` replaces
+    """Print the `rows` (label, text) and open a session. `journal` replaces
     `folder`/journal/`name`.jsonl. If `is_private`, only its owner may read a new journal. `card`
     is MODEL's card, if it is known already. Raises UserError for a bad journal or unknown price."""
-    if opening:
+    if rows:
         of_card = (card or environment.card()).constants_in(config)
-        _print_rows(name, [*opening, ("constants", of_card)] if of_card else opening)
+        _print_rows(name, [*rows, ("constants", of_card)] if of_card else rows)
     path = journal or folder / "journal" / f"{name}.jsonl"
     with Journal(path, is_private) as opened:
         if lines := opened.damaged:
@@ -218,10 +220,13 @@ def _with_budget(session: Session[A], server: Server | None) -> Session[A]:
         return session
     if config.MAX_DOLLARS and session.journal.paid:
         print(
-            f"MAX_DOLLARS={config.MAX_DOLLARS:g}: {shown(session.journal.paid)} is already spent",
+            (
+                f"MAX_DOLLARS={config.MAX_DOLLARS:g}: {format_dollars(session.journal.paid)} is "
+                "already spent"
+            ),
             flush=True,
         )
-    return session.but(budget=Budget(session.journal, config.MAX_DOLLARS))
+    return session.with_changes(budget=Budget(session.journal, config.MAX_DOLLARS))
 
 
 class _Problems(NamedTuple):
@@ -271,19 +276,19 @@ def open_on_problems(
         checks.check_scorer_is_set()
     choice = _Problems(run.name, config, planned, checks.taken_by(grader), given)
     # before a download, so that errors are reported early
-    framed = framing.of(config, card)
+    framed = framing.from_config(config, card)
     need = need_of(planned, config, framed.tokens)
     # Unless the server's card decides, read the problems first, so that errors in them are reported
     # early.
     chosen = None if choice.is_default else choice.load(card)
     if chosen:
-        framed = framing.of(config, card, chosen.problems, framed)
+        framed = framing.from_config(config, card, chosen.problems, framed)
     if card.base_url:
         checks.check_prices(card, card.model, config)  # before the first request
     load_client()
     with serving(need) as server:
         chosen = chosen or choice.load(server.card)
-        framed = framing.of(config, server.card, chosen.problems, framed)
+        framed = framing.from_config(config, server.card, chosen.problems, framed)
         checks.check_context(server, config, framed)
         scorer = graders_server() if grader or has_scorer else None
         if scorer:
@@ -293,9 +298,9 @@ def open_on_problems(
         plan = plan_of(planned, config, len(chosen.problems), is_graded)
         rows = first_rows(server, chosen, choice.is_default, plan)
         rows += special_rows(config, server, framed, scorer if has_scorer else None)
-        with open(run.name, config, folder, server, opening=rows, card=card) as session:
+        with open_session(run.name, config, folder, server, rows=rows, card=card) as session:
             session = _with_budget(session, scorer)
-            yield session.but(problems=chosen, framing=framed, scorer=scorer)
+            yield session.with_changes(problems=chosen, framing=framed, scorer=scorer)
 
 
 def need_of(planned: Bounded, config: Constants, shots: int = 0) -> Need:

@@ -17,7 +17,7 @@ from core.constants import SWEEP, Constants
 from core.engines import environment
 from core.types import Grader, Scaffold
 from harness import grid
-from harness.report.matched import Sweep
+from harness.report.equal_compute import Sweep
 from harness.results import server_warnings, write
 from harness.results.cost_meter import Meter
 from harness.session import session
@@ -60,7 +60,7 @@ class Series:
         """Return the runs of a scaffold, one for each seed."""
         experiments = []
         for seeded in config.runs():
-            changed = self.opened.but(
+            changed = self.opened.with_changes(
                 name=self._file(name, seeded.SEED), config=seeded, folder=self.folder
             )
             experiment = Experiment(

@@ -124,7 +124,7 @@ def report_example(rng: random.Random, mix: Mix) -> Example:
         opening, verdict = prompts.VERDICT, str(is_right(terms, values))
     answer = f"{remarks(terms, values, true_products(terms))}\n{opening} {verdict}"
     text = solution(terms, values)
-    scale = deepseek_math.SCALE.of(terms.is_proof)
+    scale = deepseek_math.SCALE.text_for(terms.is_proof)
     messages = prompts.request(wording, problem(terms), solution=text, scale=scale)
     forced = (opening, f" {verdict}")
     return finished(rng, messages, examined(terms, values), answer, forced, stress=QUOTES)

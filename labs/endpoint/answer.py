@@ -18,7 +18,7 @@ from core.eval import Groups, groups
 from core.generate import Generator
 from core.grading.text import read_reply
 from core.types import Completion, Message, Population, Problem, Sampling, Scaffold
-from harness.experiment_file import of_scaffolds, scaffold_named
+from harness.experiment_file import experiments_by_scaffold, scaffold_named
 from labs.endpoint import chat
 from labs.endpoint.chat import ChatRequest, Refusal
 
@@ -127,7 +127,7 @@ async def solve(
     block other requests. Cancelling this task ends its completions. Raises UserError if the server
     is lost, and Refusal if every solution of a step failed."""
     config, problem = asked.config, asked.problem
-    sampling = Sampling.of(config, answer_type=problem.reading)
+    sampling = Sampling.from_config(config, answer_type=problem.form_and_type)
     steps: list[Step] = []
     spent: list[Completion] = []
     waiting = asyncio.Semaphore(limit)
@@ -137,7 +137,9 @@ async def solve(
         tasks.add(cast(asyncio.Task[Any], asyncio.current_task()))
         seed = seeds.derive(config.SEED, problem.id, *names)
         async with waiting:
-            reply = await generator([*asked.before, *messages], seed, sampling.but(**changes))
+            reply = await generator(
+                [*asked.before, *messages], seed, sampling.with_changes(**changes)
+            )
         spent.append(replace(reply, thinking="", answer="", forced=None, logprobs={}))
         return reply
 
@@ -213,7 +215,7 @@ def named(words: Sequence[str]) -> str:
     for word in words:
         if word.startswith("SCAFFOLD="):
             given = word.removeprefix("SCAFFOLD=")
-    by_experiment = {experiment: name for name, experiment in of_scaffolds().items()}
+    by_experiment = {experiment: name for name, experiment in experiments_by_scaffold().items()}
     return by_experiment.get(given, given)
 
 

@@ -97,7 +97,7 @@ class Endpoint:
         if content_type.strip().lower() != "application/json":
             # Web pages of other sites can't send this type unasked.
             raise Refusal("the content type must be application/json", status=415)
-        way = self.server.card.way(self.common)
+        way = self.server.card.answer_form(self.common)
         asked = chat.read(await request.body(), self.server.model, self.offers, way)
         self._check(asked)
         lines: asyncio.Queue[str | None] = asyncio.Queue()

@@ -14,7 +14,7 @@ from core.base.errors import UserError
 from core.client.journal import content_key
 from core.constants import BOXED, Carrying, Constants, Framed, Repeated, rules
 from core.types import Message, Problem, Scaffold
-from harness.experiment_file import of_scaffolds
+from harness.experiment_file import experiments_by_scaffold
 
 # OpenAI's fields (and two that servers add), and the constants that they set. max_completion_tokens
 # has precedence.
@@ -151,7 +151,7 @@ def read(body: bytes, served: str, offers: Mapping[str, Offer], way: str = BOXED
     OpenAI's fields set constants. The object with the scaffold's name ({"rsa": {"n": 4}} or {"rsa":
     {"N": 4}}) overrides them. A missing seed is drawn at random. The problem's id is a hash of the
     conversation. So equal requests with equal seeds reuse completions. `way` is the way to read
-    answers (Problem.way)."""
+    answers (Problem.answer_form)."""
     try:
         fields = msgspec.json.decode(body)
         asked = msgspec.convert(fields, Body)
@@ -170,7 +170,7 @@ def read(body: bytes, served: str, offers: Mapping[str, Offer], way: str = BOXED
             "model_not_found",
             404,
         )
-    for other in of_scaffolds().keys() - {chosen}:
+    for other in experiments_by_scaffold().keys() - {chosen}:
         if fields.get(other) is not None:
             raise Refusal(
                 f"{other} is another scaffold. Name the object with the constants {chosen}", other
@@ -187,7 +187,11 @@ def read(body: bytes, served: str, offers: Mapping[str, Offer], way: str = BOXED
         )
     config = _constants(fields, offers[chosen])
     problem = Problem(
-        content_key([*before, last]), last["content"].strip(), "", answer_type="math", way=way
+        content_key([*before, last]),
+        last["content"].strip(),
+        "",
+        answer_type="math",
+        answer_form=way,
     )
     stops = [*filter(None, [asked.stop] if isinstance(asked.stop, str) else asked.stop or [])]
     include_usage = bool((asked.stream_options or {}).get("include_usage"))

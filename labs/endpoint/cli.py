@@ -17,10 +17,10 @@ from core.client.journal import Journal
 from core.constants import OF_RUNS, Constants, rules
 from core.engines import environment
 from core.engines.protocol import Server, is_local
-from core.grading.sympy_process import stopping_judge
+from core.grading.sympy_process import stopping_sympy
 from core.server import serving
 from core.types import Scaffold
-from harness.experiment_file import of_scaffolds, scaffold_named
+from harness.experiment_file import experiments_by_scaffold, scaffold_named
 from harness.session import session
 from harness.session.checks import asks_scorer, check_context
 from harness.session.session import need_of
@@ -41,7 +41,7 @@ def offered(words: Sequence[str] = ()) -> dict[str, Offer]:
     If they contradict a constant of another scaffold than the first, a note says that it is not
     served. Raises UserError for other faults."""
     only = named(words)
-    names = [only] if only else sorted(of_scaffolds(), key=lambda name: name != "rsa")
+    names = [only] if only else sorted(experiments_by_scaffold(), key=lambda name: name != "rsa")
     scaffolds = {name: scaffold_named(name) for name in names}
     for word in words:
         if _name(word) in OF_RUNS:
@@ -125,7 +125,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 check_context(server, offer.defaults)
                 _check_one_model(offer.defaults)
                 offers[name] = replace(offer, defaults=server.card.sampled(offer.defaults))
-            with session.open(
+            with session.open_session(
                 "serve_rsa", first.defaults, folder, server, is_private=True
             ) as opened:
                 _announce(place, first, offers, server)
@@ -168,7 +168,7 @@ def _serve_until_stopped(
     hosts: Sequence[str],
 ) -> None:
     async def until_stopped() -> None:
-        async with stopping_judge():
+        async with stopping_sympy():
             await serve(place, server, offers, journal, hosts)
 
     try:

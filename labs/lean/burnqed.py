@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from core.base.files import DATA
-from core.constants import Part, rules
+from core.constants import ConstantGroup, rules
 from core.engines import environment
 
 POLICY = DATA / "lean" / "policy.gguf"  # the tiny policy
@@ -54,7 +54,7 @@ def is_named() -> bool:
     return bool(model or environment.engine())
 
 
-def settings_of(kind: type[Part]) -> dict[str, str]:
+def settings_of(kind: type[ConstantGroup]) -> dict[str, str]:
     """Return MODEL and BASE_URL from the variables that replace them, for a command. An iteration
     changes the policy's weights, so it starts its own servers and does not use SGLANG_URL."""
     settings = {}
@@ -65,14 +65,14 @@ def settings_of(kind: type[Part]) -> dict[str, str]:
     return settings
 
 
-def words_of(kind: type[Part]) -> list[str]:
+def words_of(kind: type[ConstantGroup]) -> list[str]:
     """Return a command's NAME=value words that come from a named policy and the environment."""
     defaults = [f"{name}={value}" for name, value in _named(kind).items()]
     variables = [f"{name}={_value(variable)}" for variable, name in _given(kind).items()]
     return defaults + variables
 
 
-def rows(config: Part) -> list[tuple[str, str]]:
+def rows(config: ConstantGroup) -> list[tuple[str, str]]:
     """Return rows of a run's opening: the constants in `config` that come from the environment or a
     named policy, and the variables that have no effect."""
     rows = []
@@ -89,7 +89,7 @@ def rows(config: Part) -> list[tuple[str, str]]:
     return rows
 
 
-def _constants_set(config: Part) -> list[str]:
+def _constants_set(config: ConstantGroup) -> list[str]:
     kind = type(config)
     notes = []
     for variable, name in _given(kind).items():
@@ -99,7 +99,7 @@ def _constants_set(config: Part) -> list[str]:
     return notes
 
 
-def _settings_set(kind: type[Part]) -> list[str]:
+def _settings_set(kind: type[ConstantGroup]) -> list[str]:
     notes = []
     for variable, setting in SETTINGS.items():
         value = _value(variable)
@@ -113,13 +113,13 @@ def _settings_set(kind: type[Part]) -> list[str]:
     return notes
 
 
-def _without_effect(kind: type[Part]) -> list[str]:
+def _without_effect(kind: type[ConstantGroup]) -> list[str]:
     """Return a note for each variable whose constant the experiment lacks."""
     lacking = [variable for variable in CONSTANTS if not _constant_of(variable, kind)]
     return [f"{variable} has no effect here" for variable in lacking if _value(variable)]
 
 
-def _trains(kind: type[Part]) -> bool:
+def _trains(kind: type[ConstantGroup]) -> bool:
     return "ITERATION" in rules(kind)
 
 
@@ -127,7 +127,7 @@ def _value(name: str) -> str:
     return os.environ.get(name, "").strip()
 
 
-def _named(kind: type[Part]) -> Mapping[str, Any]:
+def _named(kind: type[ConstantGroup]) -> Mapping[str, Any]:
     """Return the constants of a named policy, or {} for the tiny one. The constants of its model
     card replace them."""
     if not is_named():
@@ -137,13 +137,13 @@ def _named(kind: type[Part]) -> Mapping[str, Any]:
     return {name: value for name, value in NAMED.items() if name in known and name not in of_card}
 
 
-def _given(kind: type[Part]) -> dict[str, str]:
+def _given(kind: type[ConstantGroup]) -> dict[str, str]:
     """Return the variables that set constants, and for each the constant's name."""
     names = {variable: _constant_of(variable, kind) for variable in CONSTANTS}
     return {variable: name for variable, name in names.items() if name and _value(variable)}
 
 
-def _constant_of(variable: str, kind: type[Part]) -> str:
+def _constant_of(variable: str, kind: type[ConstantGroup]) -> str:
     """Return the constant that a variable sets, or "" if the experiment lacks it."""
     known = rules(kind)
     return next((name for name in CONSTANTS[variable] if name in known), "")

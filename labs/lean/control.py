@@ -149,7 +149,10 @@ def compared(
     the index."""
     config, folder = policy.session.config, policy.folder.parent / FOLDER
     index = Index(known, config.CANDIDATES)
-    session, by = policy.session.but(name=FOLDER), content_key([asdict(pair) for pair in known])
+    session, by = (
+        policy.session.with_changes(name=FOLDER),
+        content_key([asdict(pair) for pair in known]),
+    )
     found = replace(
         policy, session=session, folder=folder / "trajectories", proposing=index, by=by
     ).of(theorems)

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from core.base import signals
 from core.base.errors import command
-from core.base.files import sha256, whole
+from core.base.files import draft_of, sha256
 from core.base.seeds import derive, rng
 from labs.lean import trees
 from labs.lean.constants import EnergyConstants, LeanConstants
@@ -153,7 +153,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def train(options: Namespace) -> None:
     """Train an energy and write its folder. If this raises UserError, no folder remains."""
     began = time.monotonic()
-    with whole(options.out, "the energy", 2**22) as folder:
+    with draft_of(options.out, "the energy", 2**22) as folder:
         stored = stored_in(options.embeddings)
         forest = trees.forest(options.trajectories, stored, options.probe_logprob)
         learned = [tree for tree in forest if not tree.is_held_out]

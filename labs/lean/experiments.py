@@ -71,7 +71,7 @@ def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]
                 ("engine", server.choice),
             ]
             rows += [("Lean", lean.name), *burnqed.rows(config), *config.trial_rows()]
-            with session.open(name, config, results, server, opening=rows) as opened:
+            with session.open_session(name, config, results, server, rows=rows) as opened:
                 searching = Searching(opened, lean, out / "trajectories")
                 record = Record.begun(
                     out, content_key([searching.run, *map(vars, chosen)]), config, lean, where
@@ -126,7 +126,7 @@ def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) 
             *burnqed.rows(config),
             *config.trial_rows(),
         ]
-        with session.open(name, config, results, opening=rows) as opened:
+        with session.open_session(name, config, results, rows=rows) as opened:
             Iterations(opened, start, learned, held_out, (its, where), lean, out).run()
         if config.ITERATION < 0:
             print(f"\n{overview(out)}\n")
@@ -155,12 +155,12 @@ def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) ->
         run = content_key(
             [policy.digest, sha256(own / "energy" / WEIGHTS), known_by, *map(vars, chosen)]
         )
-        with session.open(name, config, results, opening=rows) as opened:
+        with session.open_session(name, config, results, rows=rows) as opened:
             record = Record.begun(out, run, config, lean, where)
             with served.serving(policy, config, out) as (server, embeds):
                 by_energy = guided(own / "energy", embeds)
                 found = {
-                    order: _ordered(order, opened.at(server), chosen, lean, out, by_energy)
+                    order: _ordered(order, opened.with_server(server), chosen, lean, out, by_energy)
                     for order in ORDERS
                 }
         budgets = constants.budgets(config.MAX_NODES)
@@ -201,7 +201,7 @@ def _ordered(
     alpha = {LOGPROB: 1.0, BOTH: config.ALPHA}.get(order, 0.0)
     found = []
     for seed in range(config.SEED, config.SEED + config.SEEDS):
-        own = session.but(
+        own = session.with_changes(
             name=f"{order}, seed {seed}", config=exploring(config, SEED=seed, ALPHA=alpha)
         )
         out = folder / order.replace(" ", "-") / f"seed{seed}"

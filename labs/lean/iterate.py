@@ -20,7 +20,7 @@ from typing import Any
 
 from core.base import seeds, terminal
 from core.base.errors import UserError
-from core.base.files import open_own
+from core.base.files import open_unlinked
 from core.client.journal import content_key
 from core.constants import identity
 from core.engines.protocol import Server
@@ -98,7 +98,7 @@ class Iterations:
         """Print a line, and add it to the iteration's log."""
         terminal.say(text)
         path = self.own(self.number) / iteration_files.LOG
-        with open(path, "a", encoding="utf-8", opener=open_own) as log:
+        with open(path, "a", encoding="utf-8", opener=open_unlinked) as log:
             log.write(f"{text}\n")
 
     def own(self, number: int) -> Path:
@@ -157,7 +157,7 @@ class Iterations:
         served = serving(policy, self.config, self.folder, embeds=energy is not None)
         with served as (server, embeds):
             guidance = guided(energy, embeds) if energy else ALONE
-            yield self.session.at(server), guidance
+            yield self.session.with_server(server), guidance
 
     def _evaluated_before(self, number: int, before: Weights) -> list[Outcome]:
         """Evaluate the policy before an iteration. For the first policy with SKIP_BASELINE=1,
@@ -166,9 +166,9 @@ class Iterations:
             return []
         with self._served(before) as (session, _):
             if number:
-                named = session.but(name="before")
+                named = session.with_changes(name="before")
                 return Searching(named, self.lean, self.own(number - 1) / "eval").of(self.held_out)
-            named = session.but(name="baseline")
+            named = session.with_changes(name="baseline")
             searching = Searching(named, self.lean, self.own(0) / "eval_before")
             for baseline in self.folder.glob("baseline*/trajectories"):
                 searching.adopt(baseline, self.held_out)
@@ -180,7 +180,7 @@ class Iterations:
         proofs = traced.given(self.config.TRACED, self.theorems)
         folder = self.own(0) / iteration_files.TRACED
         with self._served(before) as (session, _):
-            session = session.but(name="traced proofs", config=self.config.learning)
+            session = session.with_changes(name="traced proofs", config=self.config.learning)
             walking = Walking(session, self.lean, folder, by=content_key(proofs), proofs=proofs)
             walked = walking.of([theorem for theorem in self.theorems if theorem.name in proofs])
         count = len([walk for walk in walked if walk.is_proved])
@@ -231,7 +231,7 @@ class Iterations:
         energy = self._guide(number)
         with self._served(before, energy) as (session, by):
             title = f"iteration {number} with the energy" if energy else f"iteration {number}"
-            learning = session.but(name=title, config=self.config.learning)
+            learning = session.with_changes(name=title, config=self.config.learning)
             searching = Searching(learning, self.lean, folder, by, self.config.HARVEST)
             outcomes = searching.of(self.theorems)
             noisy = [] if number else self._with_noise(session)
@@ -240,7 +240,7 @@ class Iterations:
     def _with_noise(self, session: Session[Any]) -> list[Outcome]:
         """Search some of the training theorems at NOISE_TEMPERATURE, in iteration 0."""
         config = replace(self.config.learning, TEMPERATURE=self.config.NOISE_TEMPERATURE)
-        noisy = session.but(name="noise", config=config)
+        noisy = session.with_changes(name="noise", config=config)
         searching = Searching(noisy, self.lean, self.own(0) / "noisy", harvests=self.config.HARVEST)
         count = len(self.theorems)
         rng = seeds.rng(self.config.SEED, "lean", "noise")
@@ -281,7 +281,9 @@ class Iterations:
         config = self.config
         with self._served(policy) as (session, _):
             title = f"iteration {number}, held out"
-            outcomes = Searching(session.but(name=title), self.lean, own / "eval").of(self.held_out)
+            outcomes = Searching(session.with_changes(name=title), self.lean, own / "eval").of(
+                self.held_out
+            )
         result = self._figures(outcomes, before)
         write_json(own / "eval_no_energy.json", result)
         keep(own, outcomes, result)
@@ -336,7 +338,9 @@ class Iterations:
         the gain over `alone`."""
         with serving(policy, self.config, self.folder) as (server, embeds):
             auc = self._energy(number, embeds, home)["auc"]
-            session = self.session.at(server).but(name=f"{whose}, held out, with the energy")
+            session = self.session.with_server(server).with_changes(
+                name=f"{whose}, held out, with the energy"
+            )
             by = guided(home / "energy", embeds)
             outcomes = Searching(session, self.lean, searches, by).of(self.held_out)
         result = self._figures(outcomes, alone)

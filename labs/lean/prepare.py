@@ -21,7 +21,7 @@ from typing import Any
 from msgspec import Struct
 
 from core.base.errors import Parser, UserError, command, one_line
-from core.base.files import make_folder, read_json, results_dir, sha256, whole
+from core.base.files import draft_of, make_folder, read_json, results_dir, sha256
 from labs.lean import guard, outcome, pairs, toolchain
 from labs.lean.pairs import Pair
 from labs.lean.search import plain
@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         args = parser.parse_args(argv)
         here = results_dir() / "lean"
         make_folder(here)
-        with whole(out := here / "prepared", "the prepared data") as new:
+        with draft_of(out := here / "prepared", "the prepared data") as new:
             make_folder(new)
             downloaded = here / "downloads" / Path(BENCHMARK).name
             path = (

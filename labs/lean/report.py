@@ -31,7 +31,7 @@ SHOWN = ("name", "statement", "nodes", "at", "reason", "why", "failures")
 PART = 20  # so many theorems' trees are packed together. A browser unpacks them on demand
 
 
-def answers(args: Namespace, folder: Path) -> bool:
+def dispatch(args: Namespace, folder: Path) -> bool:
     """Print the tables and write the page. Return False if `args.results` lacks NAME. Raises
     UserError."""
     if NAME not in args.results:

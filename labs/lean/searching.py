@@ -119,7 +119,7 @@ class Searching:
         self, theorem: Theorem, generator: Generator, workers: Workers, energy: Scores | None
     ) -> Outcome:
         config = self.session.config
-        sampling = Sampling.of(self.session.server.card.sampled(config))
+        sampling = Sampling.from_config(self.session.server.card.sampled(config))
 
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
             return await generator(

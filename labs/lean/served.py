@@ -56,7 +56,9 @@ def check_embeds(policy: Weights, config: LeanConstants) -> None:
     and to embed."""
     if is_on_gpu(policy):
         server.gpu_engine(embeds=True)
-        server.settings_for(weights.Model.at(str(policy.path)), need(policy, config, embeds=True))
+        server.server_size_for(
+            weights.Model.at(str(policy.path)), need(policy, config, embeds=True)
+        )
 
 
 @contextmanager

@@ -105,7 +105,7 @@ def _policies(report: Report, policies: Sequence[int]) -> Table:
         _column("pairs", [count and f"{count:,}" for count in pairs], 4),
     ]
     title = "iterations: held-out theorems that each policy solves without an energy, %"
-    return Table(title, cells, _links(rows), about=DIFFERENCES)
+    return Table(title, cells, _links(rows), legend_end=DIFFERENCES)
 
 
 def _energies(report: Report, policies: Sequence[int]) -> Table:
@@ -123,7 +123,7 @@ def _energies(report: Report, policies: Sequence[int]) -> Table:
     title = (
         "energy: theorems that each policy solves without and with its energy, at equal nodes, %"
     )
-    return Table(title, cells, _links(rows), about=ENERGY)
+    return Table(title, cells, _links(rows), legend_end=ENERGY)
 
 
 def _gain(before: Searches | None, after: Searches | None) -> Paired | None:
@@ -190,7 +190,7 @@ def _of_searches(
     title: str, rows: Sequence[Searches], cells: Sequence[Column], about: str = ""
 ) -> Table:
     labels = _column("searches", [searches.label for searches in rows])
-    return Table(title, [labels, *cells], _links(rows), about=about)
+    return Table(title, [labels, *cells], _links(rows), legend_end=about)
 
 
 def _links(rows: Sequence[Searches | None]) -> list[dict[str, str]]:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from core.base.stats import mean_by_problem, of_sums, paired
+from core.base.stats import estimate_from_sums, mean_by_problem, paired
 from core.types import MAX_POINTS
 
 Figure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -120,7 +120,7 @@ def given(points: Sequence[tuple[str, float | None]]) -> Json:
     for whole in ALL:
         numbers.append(sum(counter[whole] for counter in counters))
         sums = [[counter.total(), counter[whole]] for counter in counters]
-        shares.append(of_sums(sums, ratio).to_json())
+        shares.append(estimate_from_sums(sums, ratio).to_json())
     return {"given": numbers, "distribution": shares}
 
 
@@ -203,7 +203,7 @@ def _bias(group: str, proofs: Sequence[Pair]) -> Json | None:
 def _resampled(sums: Sequence[Sequence[float]], figure: Figure) -> Json:
     """Estimate a figure by the bootstrap over problems. An interval is left out if its two ends are
     equal."""
-    estimate: Json = of_sums(sums, figure).to_json()
+    estimate: Json = estimate_from_sums(sums, figure).to_json()
     if estimate["low"] == estimate["high"]:
         estimate |= {"low": None, "high": None}
     return estimate

@@ -16,11 +16,11 @@ from harness.problems.check import can_be_sent
 from harness.problems.columns import (
     NAMES,
     cells_of,
-    listed,
+    column_names,
+    fields_of,
     names_in,
     plain_name,
     text_of,
-    understood,
 )
 from harness.problems.published import Published
 from harness.problems.rows import Rows
@@ -111,8 +111,11 @@ PUBLISHED = {
 def load(name: str) -> GradedSet:
     """Load a graded set by name, "hub:owner/name[@revision][:split]", or the path of a file. Raises
     UserError."""
-    read, known = sets.read_set(name, GRADED, known=PUBLISHED, bundled=BUNDLED), PUBLISHED.get(name)
-    proofs = check(read.rows, read.place)
+    read, known = (
+        sets.read_set(name, GRADED, published_sets=PUBLISHED, bundled=BUNDLED),
+        PUBLISHED.get(name),
+    )
+    proofs = check(read.rows, read.first_file)
     if known and known.rows not in (0, len(proofs)):
         raise UserError(
             f"{name} from {read.source} has {len(proofs)} proofs, not {known.rows}. {read.way_out}"
@@ -160,7 +163,7 @@ def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
         found.append(proof)
     if not any(proof.text for proof in found):
         raise UserError(
-            f"{source} contains no proofs. Give at least one in the column {listed('proof')}"
+            f"{source} contains no proofs. Give at least one in the column {column_names('proof')}"
         )
     return tuple(found)
 
@@ -170,7 +173,7 @@ def read_row(where: str, columns: Any) -> dict[str, Any]:
     statement."""
     if not isinstance(columns, dict):
         raise UserError(f"{where} must be an object with columns like problem")
-    row = understood(columns)
+    row = fields_of(columns)
     statement = row.get("problem")
     if not isinstance(statement, str) or not statement.strip():
         raise lacking(where, "problem", "a text that is not empty", columns)
@@ -217,7 +220,9 @@ def scheme_of(cell: Any) -> str:
 def lacking(where: str, name: str, what: str, columns: Mapping[str, Any]) -> UserError:
     """Return the error for a row whose column `name` is missing or invalid. `what` describes the
     expected value."""
-    return UserError(f"{where} needs {listed(name)}, {what}. Columns found: {names_in(columns)}")
+    return UserError(
+        f"{where} needs {column_names(name)}, {what}. Columns found: {names_in(columns)}"
+    )
 
 
 def _texts(proof: GradedProof) -> list[str]:

@@ -70,7 +70,7 @@ class Points:
         return statistics.stdev(self.readable) if len(self.readable) > 1 else None
 
     @property
-    def worth(self) -> float | None:
+    def points_share(self) -> float | None:
         """The value in means, from 0 to 1: 0 if the proof is truncated or empty, None if the grade
         is missing."""
         if self.ungraded in NOT_DELIVERED:
@@ -158,7 +158,7 @@ def fields(points: Points, prices: Prices | None) -> dict[str, Any]:
     harness/report/jsonl.py."""
     return {
         "grade": points.grade,
-        "worth": points.worth,
+        "points_share": points.points_share,
         "ungraded": points.why,
         "graded_by": points.by if points.gradings else None,
         "grades": [grading.points for grading in points.gradings],
@@ -179,7 +179,7 @@ def counts(points: Sequence[Points], prices: Prices | None) -> dict[str, Any]:
         if proof.by == BY_GRADER:
             gradings += proof.gradings
     ungraded = Counter(proof.ungraded for proof in points)
-    missing = Counter(proof.why for proof in points if proof.worth is None)
+    missing = Counter(proof.why for proof in points if proof.points_share is None)
     unread = [grading.why or UNREADABLE for grading in gradings if grading.points is None]
     return {
         "proofs": len(points),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import UserError
-from core.base.files import amount
+from core.base.files import checked_amount
 from core.types import MAX_POINTS
 from harness.problems.columns import text_of
 from harness.problems.rows import stream_rows
@@ -30,10 +30,10 @@ PARTS = {"Basic": "Basic", "Advanced": "Advanced", "2024|2025": "2024/2025", "20
 
 @dataclass(frozen=True)
 class Line:
-    """A graded proof or answer. `worth` is its share of all points (None: missing), and `why` the
-    reason without a grade. `items` are the items of the scheme, each with the grader's `points` of
-    `most` and its `words`. `run` and `grading` are the costs by the names in COSTS (None:
-    unknown)."""
+    """A graded proof or answer. `points_share` is its share of all points (None: missing), and
+    `why` the reason without a grade. `items` are the items of the scheme, each with the grader's
+    `points` of `most` and its `words`. `run` and `grading` are the costs by the names in COSTS
+    (None: unknown)."""
 
     problem: str
     statement: str
@@ -41,7 +41,7 @@ class Line:
     proof: str
     scheme: str
     items: Sequence[Json]
-    worth: float | None
+    points_share: float | None
     why: str | None
     is_cut: bool  # truncated or empty
     grader: str
@@ -96,10 +96,10 @@ def read_line(where: str, row: Any) -> Line:
             points = [item["points"] for item in items if item["points"] is not None]
             score = row.get("score", sum(points) if points else None)
             most = sum(item["most"] or 0 for item in items) or MAX_POINTS
-        worth = (
+        points_share = (
             None
             if score is None
-            else amount(int(score) if isinstance(score, bool) else score, most) / most
+            else checked_amount(int(score) if isinstance(score, bool) else score, most) / most
         )
         run, grading = (_cost(row.get(name)) for name in ("cost_run", "grade_cost"))
     except (TypeError, ValueError) as error:
@@ -108,7 +108,7 @@ def read_line(where: str, row: Any) -> Line:
         ) from None
     name = text_of(named.get("id"))
     part = next((part for pattern, part in PARTS.items() if re.search(pattern, name)), "")
-    why = text_of(row.get("ungraded")) or (None if worth is not None else "grade missing")
+    why = text_of(row.get("ungraded")) or (None if points_share is not None else "grade missing")
     return Line(
         problem=name or named["problem"],
         statement=named["problem"],
@@ -116,7 +116,7 @@ def read_line(where: str, row: Any) -> Line:
         proof=proof,
         scheme="" if is_theirs else text_of(scheme),
         items=items,
-        worth=worth,
+        points_share=points_share,
         why=why,
         is_cut=not proof or why in (CUT_OFF, EMPTY) or row.get("finish_reason") == "length",
         grader=text_of(row.get("grader")),
@@ -164,4 +164,4 @@ def _cost(cell: Any) -> dict[str, float | None]:
 
 
 def _known(cell: Any, most: float = 1e15) -> float | None:
-    return None if cell is None else amount(cell, most)
+    return None if cell is None else checked_amount(cell, most)

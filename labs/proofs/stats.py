@@ -16,7 +16,7 @@ from typing import Any
 from core.base import terminal
 from core.base.errors import Parser, UserError, command
 from core.base.files import write_atomically
-from core.base.prices import shown
+from core.base.prices import format_dollars
 from core.types import GOOD, MAX_POINTS
 from harness.report import page, tables
 from harness.report.table import NONE, Column, Table
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(text(read([path.expanduser() for path in args.files]), args.markdown))
 
 
-def answers(args: Namespace, folder: Path) -> bool:
+def dispatch(args: Namespace, folder: Path) -> bool:
     """Print the statistics and write the page. Return False if no .jsonl file is named. Raises
     UserError."""
     files = [Path(name).expanduser() for name in args.results if name.endswith(".jsonl")]
@@ -95,7 +95,7 @@ def text(runs: Runs, markdown: bool = False) -> str:
     shown_tables, more = tables_of(runs), notes(runs)
     if markdown:
         parts = [
-            table.markdown() + (f"\n\n{table.about}" if table.about else "")
+            table.markdown() + (f"\n\n{table.legend_end}" if table.legend_end else "")
             for table in shown_tables
         ]
         return "\n\n".join([*parts, *(f"- {note}" for note in more)])
@@ -106,7 +106,7 @@ def text(runs: Runs, markdown: bool = False) -> str:
 
 def tables_of(runs: Runs) -> list[Table]:
     """Tabulate points (of all problems, over runs, and by part of the set), runs, and tokens."""
-    table = tables.worths(_metrics(runs))
+    table = tables.points_by_group(_metrics(runs))
     columns = [replace(table.columns[0], head="part"), *table.columns[1:]]
     return [replace(table, title="Points", columns=columns), over_runs(runs), tokens(runs)]
 
@@ -127,22 +127,26 @@ def over_runs(runs: Runs) -> Table:
             f"{100 * fmean(line.is_cut for line in lines):.1f}%" for lines in runs.values()
         ],
         "tokens written": [_total(lines, "run", "output_tokens") for lines in runs.values()],
-        "cost": [_total(lines, "run", "cost", shown) for lines in runs.values()],
-        "cost of grading": [_total(lines, "grading", "cost", shown) for lines in runs.values()],
+        "cost": [_total(lines, "run", "cost", format_dollars) for lines in runs.values()],
+        "cost of grading": [
+            _total(lines, "grading", "cost", format_dollars) for lines in runs.values()
+        ],
     }
     about = f"mean points over problems, in points of {MAX_POINTS} and in %"
-    return Table("Runs", [Column(head, cells) for head, cells in columns.items()], about=about)
+    return Table("Runs", [Column(head, cells) for head, cells in columns.items()], legend_end=about)
 
 
 def tokens(runs: Runs) -> Table:
     """Tabulate the output tokens of proofs: least, mean and most, for all, right and wrong proofs,
     and of gradings."""
     lines = [*chain.from_iterable(runs.values())]
-    graded = [line for line in lines if line.worth is not None]
+    graded = [line for line in lines if line.points_share is not None]
     kinds = {
         "all proofs": [line.run for line in lines],
-        f"right ({GOOD} points or more)": [line.run for line in graded if is_good(line.worth or 0)],
-        "wrong": [line.run for line in graded if not is_good(line.worth or 0)],
+        f"right ({GOOD} points or more)": [
+            line.run for line in graded if is_good(line.points_share or 0)
+        ],
+        "wrong": [line.run for line in graded if not is_good(line.points_share or 0)],
         "gradings": [line.grading for line in lines],
     }
     known = [
@@ -165,13 +169,13 @@ def tokens(runs: Runs) -> Table:
                 for name, figure in figures.items()
             ),
         ],
-        about="output tokens, thinking included",
+        legend_end="output tokens, thinking included",
     )
 
 
 def notes(runs: Runs) -> list[str]:
     """Return notes on proofs without points, and on runs with different problems."""
-    found = tables.lacking(_metrics(runs))
+    found = tables.lines_on_missing_grades(_metrics(runs))
     if len({frozenset(line.problem for line in run) for run in runs.values()}) > 1:
         found.append("the runs have different problems, so their means are not comparable")
     return found
@@ -182,7 +186,7 @@ def _metrics(runs: Runs) -> dict[str, Any]:
         Proved(
             line.problem,
             line.groups,
-            [{"worth": line.worth, "grade": line.worth, "ungraded": line.why}],
+            [{"points_share": line.points_share, "grade": line.points_share, "ungraded": line.why}],
             run,
         )
         for run, lines in enumerate(runs.values())

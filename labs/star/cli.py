@@ -10,7 +10,7 @@ from typing import Any
 from core import constants
 from core.base import terminal
 from core.base.errors import Parser, UserError, command
-from core.base.files import whole
+from core.base.files import draft_of
 from core.base.thinking import split_thinking
 from core.constants import BOXED, constant
 from core.grading.text import read
@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             if KEPT in findings:
                 kept.append(f"{line}\n")
         if args.kept:
-            with whole(args.kept, "the kept rows") as out:
+            with draft_of(args.kept, "the kept rows") as out:
                 out.write_text("".join(kept), encoding="utf-8")
         total = sum(counts[name] for name in (KEPT, *REASONS))
         form = f"MIN_STEPS={config.MIN_STEPS} MAX_STEPS={config.MAX_STEPS}" + " FINAL=1" * (

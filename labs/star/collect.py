@@ -13,7 +13,16 @@ from dataclasses import dataclass, replace
 from core.eval import by_answer
 from core.grading.final import says_nothing
 from core.rsa import SampleConstants
-from core.types import Ask, Completion, Grade, Member, Population, Problem, Scaffold, Stage
+from core.types import (
+    Ask,
+    Completion,
+    Grade,
+    Member,
+    NamedPopulation,
+    Population,
+    Problem,
+    Scaffold,
+)
 from harness.results.proof_points import undelivered
 from labs.star import prompts
 from labs.star.check import Checked, check, required
@@ -117,14 +126,14 @@ def collecting(number: int, samples: dict[str, list[Sample]]) -> Scaffold[StarCo
         for place in range(config.TRIES if config.FILTER else 1):
             completion = await ask(messages, number, place)
             found.append(await judged(problem, completion, RETRY if place else FIRST, ask, config))
-            yield Stage(f"try {place + 1}", [_member(completion, found[-1])])
+            yield NamedPopulation(f"try {place + 1}", [_member(completion, found[-1])])
             if not found[-1].dropped:
                 return
         if config.RATIONALISE and config.FILTER:
             hinted = prompts.collecting(problem, config, problem.answer)
             completion = await ask(hinted, RATIONALISED, number)
             found.append(await judged(problem, completion, RATIONALISED, ask, config))
-            yield Stage(RATIONALISED, [_member(completion, found[-1])])
+            yield NamedPopulation(RATIONALISED, [_member(completion, found[-1])])
 
     def most(config: StarConstants) -> int:
         return config.TRIES + config.RATIONALISE if config.FILTER else 1

@@ -124,7 +124,7 @@ class StarConstants(Answered, Framed, Waiting, Asking):
         changes: dict[str, Any] = (
             {} if self.takes_box else {"SHOTS": "0", "SYSTEM": "", "PROMPT": ""}
         )
-        return card.framed(replace(self, ANSWER=card.way(self), **changes))
+        return card.framed(replace(self, ANSWER=card.answer_form(self), **changes))
 
     @property
     def in_a_round(self) -> int:

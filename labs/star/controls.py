@@ -65,7 +65,7 @@ class Controls:
             for arm, changes in self.arms.items()
         }
         names = list(configs)
-        wanted = {names[0], *constants.listed("ARMS", config.ARMS, names)}
+        wanted = {names[0], *constants.chosen_names("ARMS", config.ARMS, names)}
         return {arm: arm_config for arm, arm_config in configs.items() if arm in wanted}
 
 

@@ -20,7 +20,7 @@ from core.grading.verdicts import is_reference
 from core.types import MAX_ANSWER_CHARS, PROOF, Problem
 from harness.problems import sets
 from harness.problems.check import can_be_sent
-from harness.problems.columns import GRADED_BY, NAMES, plain, plain_name, text_of, understood
+from harness.problems.columns import GRADED_BY, NAMES, fields_of, plain, plain_name, text_of
 from harness.problems.published import OPENR1
 from harness.problems.sets import ProblemSet
 from labs.star import alpaca
@@ -228,7 +228,7 @@ def _grouped(rows: Iterable[Any]) -> tuple[dict[str, list[Problem]], Counter[str
 def _problem_of(row: Any) -> Problem | str:
     """Return the problem of a row, or the reason to skip the row. The id is "" if the row has no
     valid id."""
-    read = understood(row) | alpaca.asked(row) if isinstance(row, dict) else {}
+    read = fields_of(row) | alpaca.asked(row) if isinstance(row, dict) else {}
     statement = read.get("problem")
     answer = _text(read.get("answer"))
     if not isinstance(statement, str) or not can_be_sent(statement):

@@ -60,7 +60,7 @@ class Beginning:
         round (see Loop). Raises UserError if a training is left, but a package for training is
         missing."""
         config = config.of(self.card)
-        framed = framing.of(config, self.card).provenance
+        framed = framing.from_config(config, self.card).provenance
         # Unused constants are left out, so that earlier runs without them resume.
         unused = {
             *({"ANSWER"} if config.ANSWER == BOXED else ()),
@@ -103,7 +103,9 @@ class Beginning:
         record = Record.begun(self.folder, label, head)
         if not record.is_ended(config.ROUNDS):
             process.python_of()  # a missing package is reported before the first request
-        return Loop(self.opened.but(config=config), self.split, self.start, record, tokens).run()
+        return Loop(
+            self.opened.with_changes(config=config), self.split, self.start, record, tokens
+        ).run()
 
 
 @contextmanager
@@ -126,7 +128,9 @@ def beginning(name: str, runs: Mapping[str, StarConstants]) -> Iterator[Beginnin
     left = sum(not path.exists() for path in trained)
     for label, of in runs.items():
         # or raises UserError
-        shown = framing.of(of.of(its), its, (*split.train, *split.held_out.problems)).about
+        shown = framing.from_config(
+            of.of(its), its, (*split.train, *split.held_out.problems)
+        ).description
         if start.path.resolve().is_relative_to((folder / label).resolve()):
             raise UserError(
                 f"the model {start.path} is inside the folder of {label}, which this run would "
@@ -149,7 +153,7 @@ def beginning(name: str, runs: Mapping[str, StarConstants]) -> Iterator[Beginnin
         rows.append(
             ("note", f"{near}, such as {', '.join(split.near[:3])}. They are kept (docs/star.md)")
         )
-    with session.open(name, config, results, opening=rows) as opened:
+    with session.open_session(name, config, results, rows=rows) as opened:
         make_folder(folder)
         yield Beginning(folder, start, its, split, opened)
         print(f"\n{rounds.show(folder)}")
@@ -177,7 +181,7 @@ def work(config: StarConstants, card: Card) -> Work:
     seeds = len(config.seeds) if config.TEMPERATURE else 0
     evaluated = (config.ROUNDS + 1) * held_out
     prompt = float(PROMPT_TOKENS + HINT)
-    framed = prompt + framing.of(config.of(card), card).tokens
+    framed = prompt + framing.from_config(config.of(card), card).tokens
     requests = (
         Requests("samples to collect", collects * each * config.TRIES, framed, config.MAX_TOKENS),
         Requests(

@@ -53,7 +53,7 @@ def states_another(text: str, problem: Problem) -> bool:
     if problem.answer is None:
         return False
     kind = problem.answer_type
-    found = dict.fromkeys([*stated(text, kind), *read(text, problem.way, kind).others])
+    found = dict.fromkeys([*stated(text, kind), *read(text, problem.answer_form, kind).others])
     if None in found or len(found) > MAX_STATED:
         return True
     others = (

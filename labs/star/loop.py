@@ -82,10 +82,10 @@ class Loop:
                 def serve(
                     weights: Weights = weights, running: ExitStack = running
                 ) -> Session[StarConstants]:
-                    shots = framing.of(self.config, NONE).tokens
+                    shots = framing.from_config(self.config, NONE).tokens
                     need = Need(0, self.config.MAX_TOKENS, 0, shots)
-                    return self.session.at(
-                        running.enter_context(served(weights, need, self.record.own))
+                    return self.session.with_server(
+                        running.enter_context(served(weights, need, self.record.run_folder))
                     )
 
                 if not self._is_evaluated(number):
@@ -100,7 +100,7 @@ class Loop:
     # Evaluating
 
     def _results(self, name: str) -> Path:
-        return self.record.folder / f"{name}.json"
+        return self.record.run_folder / f"{name}.json"
 
     def _name(self, number: int, suffix: str = "") -> str:
         return f"{self.record.label}-round{number}{suffix}"
@@ -161,10 +161,12 @@ class Loop:
         name = self._name(number, kind)
         replies: dict[str, list[Completion]] = {}
         bar.stage = name
-        session = session.but(
-            name=name, config=config, folder=self.record.folder, problems=self.split.held_out
+        session = session.with_changes(
+            name=name, config=config, folder=self.record.run_folder, problems=self.split.held_out
         )
-        path, document = session.asked(run_all(session, answering(self.config, replies), bar=bar))
+        path, document = session.run_until_stopped(
+            run_all(session, answering(self.config, replies), bar=bar)
+        )
         shares = []  # by problem: the share of replies with the right form
         steps: list[int] = []  # of each of these replies
         for completions in replies.values():
@@ -227,7 +229,7 @@ class Loop:
         return hashes | {"own_sha256": sha256(self._file(number, COLLECTED))}
 
     def _file(self, number: int, name: str) -> Path:
-        return self.record.own / f"round{number}" / name
+        return self.record.run_folder / f"round{number}" / name
 
     def _collect(self, number: int, serve: Callable[[], Session[StarConstants]]) -> None:
         """Collect and merge traces for round `number`. With REPEAT=1, reuse the traces of round 1.
@@ -238,8 +240,10 @@ class Loop:
         else:
             by_problem: dict[str, list[Sample]] = {}
             chosen = data.drawn(self.split, self.config, number)
-            session = serve().but(
-                name=self._name(number, "-collected"), problems=chosen, folder=self.record.folder
+            session = serve().with_changes(
+                name=self._name(number, "-collected"),
+                problems=chosen,
+                folder=self.record.run_folder,
             )
             experiment = Experiment(session, collecting(number, by_problem))
             path = experiment.finish()
@@ -329,7 +333,7 @@ class Loop:
             Options(before.path, rows, folder, epochs, rate, rank, seed, adapter, tokens), say
         )
         weights = self._weights(number)  # its digest is computed anew
-        outcome |= {"weights": str(weights.path.relative_to(self.record.folder))}
+        outcome |= {"weights": str(weights.path.relative_to(self.record.run_folder))}
         self.record.done("trained", outcome | self._identity(folder, weights, tokens), number)
         return weights
 

@@ -10,7 +10,7 @@ from typing import Any
 from core.base import terminal
 from core.base.errors import Parser, UserError, command
 from core.base.fields import fitted
-from core.base.files import whole
+from core.base.files import draft_of
 from labs.star.alpaca import shaped, statement_of
 from labs.star.record import FIRST, WAYS
 from labs.star.statements import hash_of
@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 f"no trace is left to write ({reasons or 'the files have no rows'}). Give other "
                 "files"
             )
-        with whole(args.out, "the kept traces") as draft:
+        with draft_of(args.out, "the kept traces") as draft:
             draft.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
         print(f"{args.out.name}: {len(kept):,} of {len(every):,} rows\n")
         print(terminal.aligned([["", "rows"], ["kept", f"{len(kept):,}"], *counts]))

@@ -32,12 +32,12 @@ class Record(stages.Record):
 
     @property
     def label(self) -> str:
-        return self.own.name
+        return self.run_folder.name
 
     @property
     def folder(self) -> Path:
         """The experiment's folder."""
-        return self.own.parent
+        return self.run_folder.parent
 
     def is_ended(self, rounds: int) -> bool:
         """Return whether all of `rounds` rounds are trained, or PATIENCE ended the run."""

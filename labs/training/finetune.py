@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 from core.base import signals
 from core.base.errors import Parser, UserError, command
-from core.base.files import whole
+from core.base.files import draft_of
 from core.engines.environment import let_openmp_sleep
 from labs.training import starts, to_hf
 from labs.training.outcome import RECORD, Options
@@ -66,7 +66,7 @@ def finetune(options: Options) -> None:
     if options.adapter:
         starts.check_adapter(options.adapter, options.lora_rank)
     folder = options.model
-    with whole(options.out, "the new model", start.bytes) as out:
+    with draft_of(options.out, "the new model", start.bytes) as out:
         out.mkdir()
         # Both import torch, so they follow the cheap checks.
         trainer = import_module(f"labs.training.{'loop' if start.is_gguf else 'sft'}")

@@ -126,7 +126,7 @@ def served(model: Weights, need: Need, folder: Path) -> Iterator[Server]:
         log = folder / f"{engine.kind}.log"
         with (
             environment.setting(MODEL=str(model.path)),
-            start.launched(engine, need, why, log) as server,
+            start.start_on_gpu(engine, need, why, log) as server,
         ):
             yield server
     else:

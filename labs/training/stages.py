@@ -20,7 +20,7 @@ class Record:
     """The record of a run. The stages of a round are in `rounds`, and stages without a round are in
     `head`."""
 
-    own: Path  # the folder of the run
+    run_folder: Path  # the folder of the run
     head: dict[str, Any]
     rounds: list[dict[str, Any]] = field(default_factory=list)  # the stages of each round by name
 
@@ -32,37 +32,37 @@ class Record:
     @classmethod
     def begin(
         cls,
-        own: Path,
+        run_folder: Path,
         head: dict[str, Any],
         read: Callable[[Path], Self],
         update: Mapping[str, Any],
         others: str,
         files: Iterable[Path] = (),
     ) -> Self:
-        """Begin the run that `head` describes, or resume it if the record in `own` has the same
-        field "run".
+        """Begin the run that `head` describes, or resume it if the record in `run_folder` has the
+        same field "run".
 
         `read` loads the record to resume, and `update` replaces fields of its head. Another run's
         folder is renamed, and `files` are moved into it. A note names the inputs `others` that may
         differ. Raises UserError.
         """
-        path = own / NAME
+        path = run_folder / NAME
         if path.exists():
             record = read(path)
             if record.head.get("run") == head["run"]:
                 record.head |= update
                 return record
-            renamed = put_aside(own, files)
+            renamed = put_aside(run_folder, files)
             print(
-                f"note: {own} belonged to another run (other constants, {others} or model). The "
-                f"folder is now {renamed}"
+                f"note: {run_folder} belonged to another run (other constants, {others} or model). "
+                f"The folder is now {renamed}"
             )
-        make_folder(own)
-        return cls(own, head)
+        make_folder(run_folder)
+        return cls(run_folder, head)
 
     @property
     def path(self) -> Path:
-        return self.own / NAME
+        return self.run_folder / NAME
 
     def stage(self, name: str, number: int | None = None) -> dict[str, Any]:
         """Return the outcome of a stage, in round `number` if it belongs to one. Before the stage

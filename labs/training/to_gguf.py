@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from core.base import signals
 from core.base.errors import Parser, UserError, command
-from core.base.files import whole
+from core.base.files import draft_of
 from labs.training import architectures as layout
 
 TYPES = {"q8_0": "MOSTLY_Q8_0", "f16": "MOSTLY_F16", "bf16": "MOSTLY_BF16", "f32": "ALL_F32"}
@@ -53,7 +53,7 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
         writer.add_tensor_info(
             names[name], tensor.shape, np.dtype(np.float32), sizes[name], raw_dtype=kinds[name]
         )
-    with whole(out, "the file", sum(sizes.values())) as beside:
+    with draft_of(out, "the file", sum(sizes.values())) as beside:
         writer.write_header_to_file(beside)
         writer.write_kv_data_to_file()
         writer.write_ti_data_to_file()

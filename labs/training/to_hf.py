@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 
 from core.base import signals
 from core.base.errors import Parser, UserError, command
-from core.base.files import whole
+from core.base.files import draft_of
 from core.engines.gguf_header import Gguf
 from core.engines.shape import Shape
 from labs.training import architectures as layout
@@ -63,7 +63,7 @@ def convert(path: Path, out: Path) -> None:
         raise UserError(
             f"{path} lacks the field {error}. Fetch or convert the model again"
         ) from None
-    with whole(out, "the model", 4 * sum(math.prod(size) for size in wanted.values())) as beside:
+    with draft_of(out, "the model", 4 * sum(math.prod(size) for size in wanted.values())) as beside:
         beside.mkdir()
         for name, content in files.items():
             (beside / name).write_text(json.dumps(content, indent=1), encoding="utf-8")

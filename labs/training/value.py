@@ -27,7 +27,7 @@ from core.engines import environment
 from core.engines.dialects import llamacpp
 from harness.report.tables import chance, interval, shift
 from harness.results.find import archive, path_of
-from harness.session.regrade import Kept
+from harness.session.regrade import StoredRun
 from labs.training import served
 from labs.training.embeddings import Embedder, Vectors
 from labs.training.served import Weights
@@ -61,7 +61,7 @@ class Group:
 def groups_of(path: Path) -> tuple[str, list[Group]]:
     """Return the model of the results in `path` and the samples of its problems: the last of the
     largest populations. Raises UserError."""
-    kept = Kept(path)
+    kept = StoredRun(path)
     with archive(path, kept.head["experiment"]) as journals:
         groups = [_group(kept, journals, row) for row in kept.rows if row["steps"]]
     mixed = len([group for group in groups if 0 < sum(group.right) < len(group.right)])
@@ -74,7 +74,7 @@ def groups_of(path: Path) -> tuple[str, list[Group]]:
     return kept.head["model"]["name"], groups
 
 
-def _group(kept: Kept, journals: Archive, row: dict[str, Any]) -> Group:
+def _group(kept: StoredRun, journals: Archive, row: dict[str, Any]) -> Group:
     step = max(row["steps"], key=lambda step: (len(step["members"]), step["step"]))
     members = step["members"]
     if any(member["correct"] is None for member in members):

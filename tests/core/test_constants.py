@@ -149,7 +149,9 @@ def test_a_lab_inherits_the_parts_that_it_needs(monkeypatch: pytest.MonkeyPatch)
         "mine.json",
         "sums",
     ]
-    assert Sampling.of(Searching(TOP_K=9)) == Sampling(top_k=9), "no forced answer, no waits"
+    assert Sampling.from_config(Searching(TOP_K=9)) == Sampling(top_k=9), (
+        "no forced answer, no waits"
+    )
     for name in ("RUNS", "ANSWER_TOKENS", "LIMIT", "PROBLEMS"):
         with pytest.raises(UserError, match=f"'{name}'"):
             constants.read(Searching, {}, [f"{name}=0"])

@@ -379,5 +379,5 @@ def test_the_whole_output_is_read_if_it_is_asked_for(
 ) -> None:
     population = [Member(Completion("", 0, thinking, answer, finish_reason=finish))]
     for way, (value, doubt) in ((BOXED, boxed), (WHOLE, whole)):
-        (grade,) = grade_answers(Problem("1", "6*7?", "42", way=way), population).grades
+        (grade,) = grade_answers(Problem("1", "6*7?", "42", answer_form=way), population).grades
         assert (grade.value, grade.doubt) == (value, doubt)

@@ -15,8 +15,9 @@ import pytest
 from core import rsa as module
 from core.base import seeds
 from core.base.errors import UserError
+from core.prompts import carried
 from core.rsa import AHEAD, RSA, rsa, uniform
-from core.types import Completion, Message, Population, Problem, carried
+from core.types import Completion, Message, Population, Problem
 from harness.scaffolds.rsa_verified import boltzmann
 from tests.fakes.model import PROBLEM, Jumbled, Model, Names, constants_with, run
 

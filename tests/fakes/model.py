@@ -20,7 +20,7 @@ Names = tuple[str | int, ...]
 Reply = Callable[[Names, str], str | Completion]
 SCAFFOLDS: dict[str, Scaffold[Any]] = {
     name: cast(Scaffold[Any], experiment_file.load(experiment).planned)
-    for name, experiment in experiment_file.of_scaffolds().items()
+    for name, experiment in experiment_file.experiments_by_scaffold().items()
 }
 DEFAULTS: dict[str, Any] = {}
 # of several constants with one name, those of RSA count

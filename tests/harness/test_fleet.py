@@ -49,7 +49,7 @@ def test_a_server_that_ends_is_unregistered_and_restarted(
     seen = []
 
     @contextmanager
-    def asked_for(*_: object, port: int) -> Iterator[Server]:
+    def start(*_: object, port: int) -> Iterator[Server]:
         seen.append(file.exists())
         yield Server(
             "vllm",
@@ -59,7 +59,7 @@ def test_a_server_that_ends_is_unregistered_and_restarted(
             failure=lambda: f"ended: {file.read_text()}",
         )
 
-    monkeypatch.setattr(fleet, "asked_for", asked_for)
+    monkeypatch.setattr(fleet, "start", start)
     with pytest.raises(UserError, match="ended: http://127.0.0.1"):
         fleet.serve(file)
     assert seen == [False] * fleet.STARTS and not file.exists()

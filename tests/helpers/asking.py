@@ -12,7 +12,7 @@ from core.client import reply
 from core.client.journal import Journal
 from core.client.reply import Reply
 from core.engines import queries as client
-from core.engines.attach import look_again
+from core.engines.attach import probe_again
 from core.engines.protocol import Server
 from core.generate import Generator
 from core.types import Completion, Message, Problem, Sampling
@@ -65,7 +65,7 @@ def ask_each(url: str, folder: Path, prompts: Sequence[str], limit: int = 4) -> 
 
     async def all_of_them() -> list[Completion]:
         with Journal(folder / "a.jsonl") as journal:
-            server = Server("other", url, "m", "x", look=look_again)
+            server = Server("other", url, "m", "x", probe_again=probe_again)
             async with Generator(server, journal, limit, 60.0, stall=30.0) as generator:
                 asked: list[list[Message]] = [
                     [{"role": "user", "content": prompt}] for prompt in prompts

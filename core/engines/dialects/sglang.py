@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from core.engines.dialect import STREAM_INTERVAL, OnGpu
 from core.engines.identity import fingerprint
 from core.engines.need import FEWEST_HELD, MOST_RUNNING, ServerSize
+from core.engines.on_gpu import STREAM_INTERVAL, OnGpu
 from core.engines.protocol import (
     NO_PENALTIES,
     UNKNOWN_LIMIT,

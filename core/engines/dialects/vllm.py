@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from core.base.errors import Elsewhere, UserError
+from core.base.errors import RedirectRefused, UserError
 from core.engines import queries
-from core.engines.dialect import STREAM_INTERVAL, OnGpu
 from core.engines.identity import fingerprint
 from core.engines.need import FEWEST_HELD, MOST_RUNNING, ServerSize
+from core.engines.on_gpu import STREAM_INTERVAL, OnGpu
 from core.engines.protocol import NO_PENALTIES, WAITING, Server, is_local
 from core.engines.queries import count, line, page_of, tail_by_tokens
 from core.engines.wanted import Hosting
@@ -123,7 +123,7 @@ def _caches(server: Server) -> list[dict[str, str]]:
     """Return the labels of each engine's KV cache (--data-parallel-size), from a server's
     metrics."""
     metrics = b""
-    with suppress(OSError, Elsewhere):  # a proxy may serve no metrics
+    with suppress(OSError, RedirectRefused):  # a proxy may serve no metrics
         metrics = queries.send(f"{server.root}/metrics", server.key)
     lines = metrics.decode("utf-8", "replace").splitlines()
     return [dict(_LABEL.findall(metric)) for metric in lines if metric.startswith(_CACHE)]

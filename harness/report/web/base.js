@@ -68,14 +68,14 @@ const SHARES = () => ({
   full: `${data.most} points`,
 });
 /**
- * True for a proof after grading, also if its grade is missing. `worth` is its points / 7, and is
+ * True for a proof after grading, also if its grade is missing. `points_share` is its points / 7, and is
  * missing without points.
  */
-const isProof = (member) => member.worth != null || member.ungraded != null;
+const isProof = (member) => member.points_share != null || member.ungraded != null;
 /** Whether a member is right: true, false, or null if it is not graded. */
 function isRightOne(member) {
   if (!isProof(member)) return member.correct ?? null;
-  return member.worth == null ? null : member.worth * data.most > data.good - 1e-9;
+  return member.points_share == null ? null : member.points_share * data.most > data.good - 1e-9;
 }
 const rightness = (member) => ({ true: "right", false: "wrong" })[isRightOne(member)] ?? "quiet";
 const inPoints = (share) => decimal(share * data.most).replace(".0", "");
@@ -83,12 +83,12 @@ const inPoints = (share) => decimal(share * data.most).replace(".0", "");
 const whyUngraded = (member) => member.ungraded.replace("cut off", "truncated");
 /** The points of a proof, or the reason why it has none. */
 const pointsOf = (member) =>
-  member.ungraded ? whyUngraded(member) : `${inPoints(member.worth)}/${data.most}`;
+  member.ungraded ? whyUngraded(member) : `${inPoints(member.points_share)}/${data.most}`;
 /** The verdict on a member in words. */
 function judged(member) {
   if (isProof(member)) {
     if (member.ungraded) return `no grade: ${whyUngraded(member)}`;
-    return `${inPoints(member.worth)} of ${data.most} points`;
+    return `${inPoints(member.points_share)} of ${data.most} points`;
   }
   if (member.correct == null) return NOT_GRADED;
   return member.correct ? "right" : "wrong";

@@ -65,7 +65,7 @@ function drawnOrder(step) {
   // Proofs are ordered by points. Otherwise groups of equal answers follow each other, first those
   // with right members.
   if (hasPoints(step)) {
-    const points = (i) => members[i].worth ?? -1;
+    const points = (i) => members[i].points_share ?? -1;
     return order.sort((a, b) => points(b) - points(a) || a - b);
   }
   const right = new Set(members.filter((member) => member.correct).map((member) => member.group));
@@ -82,9 +82,9 @@ function drawnOrder(step) {
  * grade. Proofs have the colour of their points.
  */
 function mark(member, x, y) {
-  if (member.worth != null) {
+  if (member.points_share != null) {
     const shape = isRightOne(member) ? SHAPES.circle : SHAPES.square;
-    return fill(shape(x, y, 8), { fill: shade(member.worth) }, []);
+    return fill(shape(x, y, 8), { fill: shade(member.points_share) }, []);
   }
   if (member.correct) return fill(SHAPES.circle(x, y, 8), { fill: color("right") }, []);
   if (member.answer == null || member.correct == null) {
@@ -223,7 +223,7 @@ function edgesTo(problem, layout, t, i) {
 }
 
 const edgeColor = (parent) =>
-  parent.worth != null ? shade(parent.worth) : color(rightness(parent));
+  parent.points_share != null ? shade(parent.points_share) : color(rightness(parent));
 
 /** The node of a member: a rectangle that can be clicked, its mark, and its label. */
 function nodeOf(step, member, layout, { t, i, isChosen, isDimmed }) {

@@ -64,8 +64,8 @@ function gradeFacts(member, step) {
     add("gradings", member.grades.map((points) => points ?? "missing").join(", "));
   }
   if (proof && member.ungraded) {
-    const points = `${inPoints(member.worth)} points`;
-    add("counts as", member.worth == null ? "missing, not counted in means" : points);
+    const points = `${inPoints(member.points_share)} points`;
+    add("counts as", member.points_share == null ? "missing, not counted in means" : points);
   }
   if (member.self_evaluation_left_out) {
     const characters = count(member.self_evaluation_left_out);

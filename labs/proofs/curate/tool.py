@@ -19,7 +19,7 @@ from core.base.prices import Prices
 from core.constants import constant
 from core.types import Ask, Completion
 from harness.problems import published, sets
-from harness.problems.columns import cells_of, listed, names_in, plain, text_of, understood
+from harness.problems.columns import cells_of, column_names, fields_of, names_in, plain, text_of
 from harness.problems.rows import stream_rows
 from harness.report import tables
 from harness.session import session
@@ -118,7 +118,8 @@ def main(tool: Tool, argv: Sequence[str]) -> None:
         if not total:
             columns = names_in(rows[0]) if rows else "is missing"
             raise UserError(
-                f"no row of {argv[0]} has {listed('solution')}. Add solutions. Row 1: {columns}"
+                f"no row of {argv[0]} has {column_names('solution')}. Add solutions. Row 1: "
+                f"{columns}"
             )
         with asking.graders_server(config) as server:
             opening = [
@@ -126,9 +127,9 @@ def main(tool: Tool, argv: Sequence[str]) -> None:
                 ("engine", server.choice),
                 ("plan", f"{total:,} requests for {place.name}, and retries"),
             ]
-            with session.open(name, config, folder, server, opening=opening) as opened:
+            with session.open_session(name, config, folder, server, rows=opening) as opened:
                 work = ask_about(tool, prompt, place.name, texts, total, opened)
-                answers = opened.asked(work, "answers so far are kept")
+                answers = opened.run_until_stopped(work, "answers so far are kept")
             write_atomically(out, _lines(tool, rows, answers, server.card.price, server.model))
             _show(tool, answers, out, opened)
 
@@ -154,7 +155,7 @@ def rows_of(name: str, folder: Path, limit: int) -> tuple[Path, list[Row]]:
 def texts_of(row: Row, places: Container[str]) -> Texts:
     """Return a row's texts for these placeholders of a prompt. The row may have the columns of
     AI-MO/aops."""
-    named, cells = understood(row), cells_of(row)
+    named, cells = fields_of(row), cells_of(row)
     metadata, posts = cells.get("metadata"), cells.get("candidates")
     path = cells.get("path") or (metadata.get("path") if isinstance(metadata, Mapping) else None)
     found = [

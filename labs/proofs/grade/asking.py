@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from core import command_line, constants
 from core.base import seeds, signals
 from core.base.errors import RunFailed, UserError, command
-from core.base.prices import Prices, shown
+from core.base.prices import Prices, format_dollars
 from core.base.stats import mean_by_problem
 from core.base.terminal import short
 from core.constants import A, Asking, Paid, Waiting, constant
@@ -105,7 +105,7 @@ async def each(
     `total` is the number of planned requests. `so_far` describes the results so far. A seed derives
     from `content(item)[0]`, SEED and the names of the request, which end with the attempt. Raises
     RunFailed if all requests failed, and other UserErrors."""
-    sampling = Sampling.of(opened.server.card.sampled(opened.config))
+    sampling = Sampling.from_config(opened.server.card.sampled(opened.config))
     errors: list[str | None] = []
     with Bar(title, total) as bar:
 
@@ -185,7 +185,7 @@ async def grade_all(
         return await proofs.grade(item.problem, item.proof, ask, config.GRADES, config.SEED, chosen)
 
     def so_far(results: Iterable[Points]) -> str:
-        known = [each.worth for each in results if each.worth is not None]
+        known = [each.points_share for each in results if each.points_share is not None]
         return (
             f"mean {mean_by_problem(known).value * MAX_POINTS:.2f} of {MAX_POINTS}, n={len(known)}"
             if known
@@ -207,11 +207,11 @@ def planned(count: int, items: Sequence[Item], config: GraderConstants) -> Reque
     return requests(count, sum(sizes) / max(1, len(sizes)) / CHARACTERS, config)
 
 
-def requests(count: int, shown: float, config: GraderConstants) -> Requests:
+def requests(count: int, format_dollars: float, config: GraderConstants) -> Requests:
     """Return the planned requests for `count` gradings, whose prompts each show texts of `shown`
     tokens."""
     return Requests(
-        "gradings", count, INSTRUCTIONS + shown, config.MAX_TOKENS, VERIFY_MEDIAN_TOKENS
+        "gradings", count, INSTRUCTIONS + format_dollars, config.MAX_TOKENS, VERIFY_MEDIAN_TOKENS
     )
 
 
@@ -221,4 +221,6 @@ def took(of: Mapping[str, Any]) -> str:
         "tokens not counted" if of[name] is None else f"{short(int(of[name]))} tokens {verb}"
         for name, verb in (("input_tokens", "read"), ("output_tokens", "written"))
     ]
-    return ", ".join([*dict.fromkeys(tokens), *([] if of["cost"] is None else [shown(of["cost"])])])
+    return ", ".join(
+        [*dict.fromkeys(tokens), *([] if of["cost"] is None else [format_dollars(of["cost"])])]
+    )

@@ -78,11 +78,11 @@ def main(argv: Sequence[str]) -> None:
                 *_general(source.items, chosen),
             ]
             path = source.folder / f"{source.name}.grading.jsonl"
-            with session.open(
-                source.name, config, source.folder, server, opening=rows, journal=path
+            with session.open_session(
+                source.name, config, source.folder, server, rows=rows, journal=path
             ) as opened:
                 work = grade_all(source.name, source.items, chosen, opened)
-                points = opened.asked(work, "gradings so far are kept")
+                points = opened.run_until_stopped(work, "gradings so far are kept")
             write_grades(source, chosen, points, opened)
 
 
@@ -186,7 +186,7 @@ def described(of: dict[str, Any]) -> list[str]:
     lines = [
         f"{of['graded']:,} of {of['proofs']:,} proofs of {of['problems']:,} problems have a grade"
     ]
-    lines += tables.lacking(of)
+    lines += tables.lines_on_missing_grades(of)
     if of["by_math_verify"]:
         lines.append(
             f"answers that math-verify decided without the grader: {of['by_math_verify']:,}"

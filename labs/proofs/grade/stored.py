@@ -16,12 +16,12 @@ from core.eval import grade_answers
 from core.types import MAX_POINTS, Completion, Grade, Graded, Population, Problem
 from harness.report import tables
 from harness.report.budgets import counting
-from harness.report.matched import compared_in
+from harness.report.equal_compute import compared_in
 from harness.results import read, records
 from harness.results.find import archive
 from harness.results.merge import merge
 from harness.results.model import StepResult
-from harness.session.regrade import Kept
+from harness.session.regrade import StoredRun
 from labs.proofs.grade import lines
 from labs.proofs.grade.asking import Item, Source
 from labs.proofs.proofs import BY_GRADER, Points, fields
@@ -86,8 +86,8 @@ def of_comparison(folder: Path, all_steps: bool) -> Source:
 def _source(name: str, paths: Sequence[Path], steps: Steps, finish: Finish) -> Source:
     """Return the proofs of runs in the files `paths`. `finish` gets the new files and the grading's
     description."""
-    runs: list[tuple[Kept, Populations]] = []
-    for kept in map(Kept, paths):
+    runs: list[tuple[StoredRun, Populations]] = []
+    for kept in map(StoredRun, paths):
         with archive(kept.path, kept.head["experiment"]) as journals:
             chosen = [(place, step) for place, row in enumerate(kept.rows) for step in steps(row)]
             runs.append(
@@ -105,7 +105,7 @@ def _source(name: str, paths: Sequence[Path], steps: Steps, finish: Finish) -> S
     ) -> tuple[str, dict[str, Path]]:
         given = iter(points)  # in the order of the items
 
-        def save(kept: Kept, populations: Populations) -> Path:
+        def save(kept: StoredRun, populations: Populations) -> Path:
             def remade(place: int, step: Row) -> Row:
                 if (population := populations.get((place, step["step"]))) is None:
                     return step
@@ -135,9 +135,10 @@ def _record(
     """Return a population's record with its points. If an answer in doubt has a grader's points,
     they decide."""
     if problem.is_proof:
-        known = [each.worth for each in points if each.worth is not None]
+        known = [each.points_share for each in points if each.points_share is not None]
         grades = [
-            Grade(each.worth, doubt=each.ungraded, side_calls=tuple(each.calls)) for each in points
+            Grade(each.points_share, doubt=each.ungraded, side_calls=tuple(each.calls))
+            for each in points
         ]
         graded = Graded(grades, sum(known) / len(known) if known else None)
     else:
@@ -175,10 +176,10 @@ def written(proof: Completion) -> dict[str, int | None]:
 
 
 def _fields(problem: Problem, points: Points, prices: Prices | None) -> Row:
-    """Return a graded member's new fields. An answer has no `grade` and no `worth`, because it is
-    right or wrong. Only a grader's gradings are stored."""
+    """Return a graded member's new fields. An answer has no `grade` and no `points_share`, because
+    it is right or wrong. Only a grader's gradings are stored."""
     found = fields(points, prices)
-    always = {"grade", "worth"} if problem.is_proof else set()
+    always = {"grade", "points_share"} if problem.is_proof else set()
     if points.gradings and points.by == BY_GRADER:
         always |= {"grades", "spread", "reasons", "scheme", "grade_cost"}
     if_any = ("ungraded", "graded_by", "self_evaluation_left_out")

@@ -16,7 +16,7 @@ from core.base import terminal
 from core.base.errors import UserError
 from core.base.files import results_dir, write_atomically
 from core.base.prices import Prices
-from core.base.stats import of_sums
+from core.base.stats import estimate_from_sums
 from core.constants import constant
 from core.engines.cards import Card
 from core.engines.protocol import Server
@@ -127,7 +127,7 @@ def attacks_of(named: str) -> list[str]:
     """Return the attacks of ATTACKS=`named`. Raises UserError."""
     if named == NONE:
         return []
-    return list(dict.fromkeys(constants.listed("ATTACKS", named, list(ATTACKS))))
+    return list(dict.fromkeys(constants.chosen_names("ATTACKS", named, list(ATTACKS))))
 
 
 def ways_of(
@@ -203,7 +203,7 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
                 ("engine", server.choice),
                 ("plan", f"{len(ways)} prompts and attacks, at most {most:,} gradings"),
             ]
-            with session.open(name, config, folder, server, opening=rows) as opened:
+            with session.open_session(name, config, folder, server, rows=rows) as opened:
 
                 async def grade_ways() -> list[list[Points]]:
                     return [
@@ -211,7 +211,7 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
                         for way in ways
                     ]
 
-                points = opened.asked(grade_ways(), "gradings so far are kept")
+                points = opened.run_until_stopped(grade_ways(), "gradings so far are kept")
             document = _head(name, config, server, chosen)
             document |= compared([*zip(ways, points, strict=True)], server.card.price)
             document |= {"started": started, "ended": write.now(), "left_out": left_out}
@@ -342,7 +342,7 @@ def _mean(way: Way, points: Sequence[Points], prices: Prices | None, figure: str
             return None
         sums[proof.problem.id][0] += 1
         sums[proof.problem.id][1] += spent
-    return of_sums(list(sums.values()), agreement.ratio).to_json()
+    return estimate_from_sums(list(sums.values()), agreement.ratio).to_json()
 
 
 def _show(document: Json, path: Path, new: int) -> None:

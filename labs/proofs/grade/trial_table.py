@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from core.base.prices import shown
+from core.base.prices import format_dollars
 from core.base.terminal import aligned, cut, short, wrapped
 from harness.report.table import NONE
 
@@ -101,8 +101,10 @@ def _rows(ways: Sequence[Json], people: Json) -> list[list[str]]:
     add("tokens read/proof", lambda way: _mean(way["tokens_read"], short))
     add("tokens written/proof", lambda way: _mean(way["tokens_written"], short))
     if any(way["cost"] is not None for way in ways):
-        add("dollars", lambda way: "unknown" if way["cost"] is None else shown(way["cost"]))
-        add("  per proof", lambda way: _mean(way["dollars"], shown))
+        add(
+            "dollars", lambda way: "unknown" if way["cost"] is None else format_dollars(way["cost"])
+        )
+        add("  per proof", lambda way: _mean(way["dollars"], format_dollars))
     return rows
 
 

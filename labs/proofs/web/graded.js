@@ -3,9 +3,9 @@
 
 const KINDS = {
   all: () => true,
-  right: (row) => row.worth != null && row.worth * data.most > data.good - 1e-9,
-  wrong: (row) => row.worth != null && !KINDS.right(row),
-  "no grade": (row) => row.worth == null,
+  right: (row) => row.points_share != null && row.points_share * data.most > data.good - 1e-9,
+  wrong: (row) => row.points_share != null && !KINDS.right(row),
+  "no grade": (row) => row.points_share == null,
   "truncated or empty": (row) => row.is_cut,
 };
 let data = null;
@@ -48,8 +48,8 @@ function proofView(row, name) {
 }
 
 function pointsText(row) {
-  if (row.worth == null) return row.why || "no grade";
-  const points = outOf(row.worth * data.most, data.most);
+  if (row.points_share == null) return row.why || "no grade";
+  const points = outOf(row.points_share * data.most, data.most);
   return row.why ? `${points} (${row.why.replace("cut off", "truncated")})` : points;
 }
 

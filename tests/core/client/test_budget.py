@@ -50,7 +50,7 @@ def lost(is_free: bool) -> Lost:
 def drawn(seed: int, read: int, written: int) -> tuple[float, Reply | BaseException]:
     """Return the charge for a request of at most so many tokens, and how it ends."""
     used = (1 + seed // 7 % read, seed // 3 % (seed // 7 % read + 2), seed % (written + 1))
-    cost, most = PRICES.dollars(used) or 0.0, PRICES.most(read, written)
+    cost, most = PRICES.dollars(used) or 0.0, PRICES.max_dollars(read, written)
     ends: list[tuple[float, Reply | BaseException]] = [
         (cost, reply(*used, text="x" if used[2] else "")),
         (most, reply(0, 0, 0)),  # without usage
@@ -86,7 +86,7 @@ def test_nothing_passes_the_limit(
         async with places:
             with suppress(Failure, RunExhausted), Reservation(budget, PRICES) as hold:
                 for part, size in enumerate(sizes):
-                    later = PRICES.most(*sizes[1]) if is_more and not part else 0.0
+                    later = PRICES.max_dollars(*sizes[1]) if is_more and not part else 0.0
 
                     async def send(seed: int = seed + part, size: tuple[int, int] = size) -> Reply:
                         nonlocal charged, sends
@@ -101,7 +101,7 @@ def test_nothing_passes_the_limit(
                             raise end
                         return end
 
-                    await hold.pay(send, PRICES.most(*size), later)
+                    await hold.pay(send, PRICES.max_dollars(*size), later)
 
     async def all_of_them(budget: Budget) -> None:
         places = asyncio.Semaphore(at_once)
@@ -132,7 +132,7 @@ def paid(journal: Journal, limit: float, most: tuple[int, int], *ends: Any) -> l
             return end  # type: ignore[no-any-return]
 
         with Reservation(budget, PRICES) as hold:
-            return await hold.pay(send, PRICES.most(*most))
+            return await hold.pay(send, PRICES.max_dollars(*most))
 
     async def all_of_them() -> list[Any]:
         return list(await asyncio.gather(*map(one, ends), return_exceptions=True))

@@ -71,17 +71,21 @@ def test_a_run_that_reads_words_opens_no_box(engine: Server, proxy: Proxy, tmp_p
     proxy.script = [replied(prose), replied(" 35000 dollars.")]
     config = SampleConstants(MAX_TOKENS=50, ANSWER_TOKENS=9, ELICIT=1)
     server = through(engine, proxy, tail="<|assistant|>\n", closes=False)
-    sampling = Sampling.of(config, answer_type=Problem("p", "?", "1", "math", way="text").reading)
+    sampling = Sampling.from_config(
+        config, answer_type=Problem("p", "?", "1", "math", answer_form="text").form_and_type
+    )
     (got,) = ask(server, tmp_path, [(5, sampling)])
     assert got.forced == f"{prose}\n\n{ELICITED_ANSWER.removesuffix(BOX)} 35000 dollars."
     assert read(got.text, "text", "math").answer == read("35000 dollars", "text", "math").answer
     assert sampling.answer_opening == FORCED_ANSWER.removesuffix(
         BOX
     ) and not sampling.answer_opening.endswith("{")
-    assert Sampling.of(config, answer_type="math").answer_opening == FORCED_ANSWER
+    assert Sampling.from_config(config, answer_type="math").answer_opening == FORCED_ANSWER
     # Without forcing, journal keys stay the same.
     assert (
-        Sampling.of(replace(config, ANSWER_TOKENS=0), answer_type="text math").answer_opening
+        Sampling.from_config(
+            replace(config, ANSWER_TOKENS=0), answer_type="text math"
+        ).answer_opening
         == FORCED_ANSWER
     )
 
@@ -122,11 +126,13 @@ def test_other_replies_are_left_alone(
 
 def test_requests_for_other_texts_elicit_nothing() -> None:
     config = SampleConstants(ELICIT=1)
-    sampling = Sampling.of(config, answer_type="math")
-    assert sampling.elicit == "math" and sampling.but() == sampling
-    assert sampling.but(max_tokens=9, answer_opening=prompts.VERDICT).elicit == ""
-    assert Sampling.of(config, is_proof=True, answer_type="proof").elicit == ""
-    assert Sampling.of(SampleConstants(), answer_type="math") == Sampling.of(SampleConstants())
+    sampling = Sampling.from_config(config, answer_type="math")
+    assert sampling.elicit == "math" and sampling.with_changes() == sampling
+    assert sampling.with_changes(max_tokens=9, answer_opening=prompts.VERDICT).elicit == ""
+    assert Sampling.from_config(config, is_proof=True, answer_type="proof").elicit == ""
+    assert Sampling.from_config(SampleConstants(), answer_type="math") == Sampling.from_config(
+        SampleConstants()
+    )
 
 
 def test_a_forced_answer_is_not_elicited() -> None:

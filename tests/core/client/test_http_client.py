@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from core.base.errors import Elsewhere, UserError
+from core.base.errors import RedirectRefused, UserError
 from core.base.files import ROOT
 from core.client import http_client
 from core.client.failures import Failure, Lost, Oversized, Refused
@@ -110,7 +110,7 @@ def test_replicas_share_the_requests_and_redirect_none(moody: Moody) -> None:
             sends_on = answer(307, b"", Location=f"{place}/chat/completions")
             other.choose = lambda n, prompt, sends_on=sends_on: sends_on  # type: ignore[misc]
             elsewhere = [each for each in exchanged(server, 2) if not isinstance(each, Reply)]
-            assert elsewhere and all(isinstance(each, Elsewhere) for each in elsewhere), place
+            assert elsewhere and all(isinstance(each, RedirectRefused) for each in elsewhere), place
 
 
 def test_a_request_right_after_a_stream_of_llama_cpp_is_not_lost(engine: Server) -> None:
@@ -262,7 +262,7 @@ def test_a_redirect_to_another_server_gets_neither_key_nor_prompt(
     recorder.answer = answer(status, b"", Location=f"{moody.url}/chat/completions")
     for key in (KEY, Key(str(KEY), header="api-key")):
         error = sent(at(recorder.url, key=key))
-        assert isinstance(error, Elsewhere) and KEY not in str(error)
+        assert isinstance(error, RedirectRefused) and KEY not in str(error)
     assert not moody.prompts
 
 

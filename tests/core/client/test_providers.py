@@ -16,7 +16,7 @@ from core.base.errors import UserError
 from core.client import retry
 from core.constants import Constants
 from core.engines import cards
-from core.engines.attach import look_again, probe
+from core.engines.attach import probe, probe_again
 from core.engines.cards import Card
 from core.engines.protocol import CANNOT, Key, Server
 from core.types import Completion, Sampling
@@ -187,7 +187,7 @@ def test_googles_path_is_taken_as_it_is_written(
     monkeypatch.setattr(retry, "IDLE_SECONDS", -1.0)
     assert ask(server, tmp_path)[0].answer == "\\boxed{42}"
     assert set(place.asked) == {"/v1beta/openai/models", "/v1beta/openai/chat/completions"}
-    assert look_again(server) == server
+    assert probe_again(server) == server
     monkeypatch.setenv("BASE_URL", f"{place.base}/")  # without a card, too
     monkeypatch.setenv("MODEL", "models/other")
     with start.serving() as plain:
@@ -204,7 +204,7 @@ def test_azures_path_query_and_header(
     with start.serving() as server:
         assert ask(server, tmp_path)[0].answer == "\\boxed{42}"
         assert server.base_url == place.base and server.query == {"api-version": "2024-10-21"}
-        assert look_again(server) == server
+        assert probe_again(server) == server
     assert all(path.endswith("?api-version=2024-10-21") for path in place.asked), place.asked
     assert all(sent["api-key"] == KEY and "authorization" not in sent for sent in place.headers)
 

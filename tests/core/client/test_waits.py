@@ -241,7 +241,9 @@ def test_an_opened_answer_never_waits(through: Server, proxy: Proxy, tmp_path: P
 
 
 def test_the_word_says_nothing_to_a_key_without_waits() -> None:
-    assert Sampling.of(SampleConstants(WAIT_WORD="Hmm")) == Sampling.of(SampleConstants())
-    assert Sampling.of(SampleConstants(WAITS=1, WAIT_WORD="Hmm")).earlier == Sampling.of(
+    assert Sampling.from_config(SampleConstants(WAIT_WORD="Hmm")) == Sampling.from_config(
         SampleConstants()
     )
+    assert Sampling.from_config(
+        SampleConstants(WAITS=1, WAIT_WORD="Hmm")
+    ).continued == Sampling.from_config(SampleConstants())

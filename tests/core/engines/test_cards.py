@@ -57,7 +57,7 @@ def test_every_bundled_card_is_right_and_contains_no_key() -> None:
             "aime_2025",
             *sets.BUNDLED,
         }
-        json.dumps(card.shown())
+        json.dumps(card.to_json())
         assert not re.search(
             r"sk-|AIza|gsk_", (cards.FOLDER / f"{name}.toml").read_text(encoding="utf-8")
         ), name
@@ -257,7 +257,7 @@ def test_constants_of_a_card_replace_the_file_s_and_the_command_line_replaces_th
     )
     config = run_with(monkeypatch, tmp_path / "mine.toml", "K=1")
     assert (config.N, config.K, config.MAX_TOKENS, config.T) == (4, 1, 160, RSA.constants().T)
-    with session.open("x", config, tmp_path, opening=[("model", "m")]):
+    with session.open_session("x", config, tmp_path, rows=[("model", "m")]):
         assert "N=4 MAX_TOKENS=160, from the card mine\n" in capsys.readouterr().out
 
 
@@ -313,7 +313,7 @@ def test_effort_replaces_the_card_s_effort_and_enters_the_key_only_if_set(
     changed = environment.card()
     assert changed.key_fields == plain.key_fields | {"effort": "low"}
     assert changed.body({"max_tokens": 1})["reasoning_effort"] == "low"
-    assert changed == replace(plain, effort="low") and (changed.shown() or {})["effort"] == "low"
+    assert changed == replace(plain, effort="low") and (changed.to_json() or {})["effort"] == "low"
 
 
 @pytest.mark.parametrize(("model", "url"), [("some/hub-model", ""), ("", "u"), ("big", "u")])
@@ -330,7 +330,7 @@ def test_effort_works_for_models_without_a_card(
                 attached.card.body({"max_tokens": 1})["reasoning_effort"] == "low"
                 and not attached.card.name
             )
-        assert attach.look_again(attached) == attached
+        assert attach.probe_again(attached) == attached
         monkeypatch.setenv("EFFORT", "")
         with serving() as plain:
             assert attached.key_fields == plain.key_fields | {"effort": "low"}

@@ -10,9 +10,9 @@ import pytest
 from core.client.request import sampling_sent, sampling_unsent
 from core.engines import dialects
 from core.engines.cards import Card
-from core.engines.dialect import on_gpu
 from core.engines.dialects import llamacpp
 from core.engines.dialects.sglang import DIALECT as SGLANG
+from core.engines.on_gpu import on_gpu
 from core.engines.protocol import Server, engines
 from core.types import Message, Sampling
 from tests.fakes.engines import llama, sglang, vllm

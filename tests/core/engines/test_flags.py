@@ -12,16 +12,16 @@ from msgspec import structs
 
 from core.base.errors import UserError
 from core.engines import gpus, process
-from core.engines.dialect import OnGpu
 from core.engines.dialects.sglang import DIALECT as SGLANG
 from core.engines.dialects.vllm import DIALECT as VLLM
-from core.engines.need import MOST_RUNNING, Need, ServerSize, settings
+from core.engines.need import MOST_RUNNING, Need, ServerSize, server_size
+from core.engines.on_gpu import OnGpu
 from core.engines.protocol import Server
 from core.engines.shape import QED_NANO
 from core.engines.wanted import Hosting
 from core.engines.weights import Model
 from core.rsa import RSA
-from core.server import launched
+from core.server import start_on_gpu
 from harness.scaffolds.best_of import BEST_OF
 from harness.scaffolds.majority import MAJORITY
 from harness.scaffolds.refinement import REFINEMENT
@@ -32,7 +32,7 @@ GIB = 2**30
 
 
 def chosen(gpu: str, need: Need = Need(), kv: str = "auto") -> ServerSize:  # noqa: B008 - frozen
-    return settings(QED_NANO, 262144, gpus.named(gpu), need, kv)
+    return server_size(QED_NANO, 262144, gpus.named(gpu), need, kv)
 
 
 def test_the_settings_of_a_4090_by_hand() -> None:
@@ -66,14 +66,14 @@ def test_a_gpu_that_the_table_lacks_serves_by_its_memory(tmp_path: Path, monkeyp
     monkeypatch.setenv("PATH", stand_in(tmp_path, nvidia_smi="echo 'NVIDIA RTX A6000, 49140'"))
     gpu = gpus.here()
     assert gpu.memory == 49140 * 2**20
-    size = settings(QED_NANO, 262144, gpu, Need())
+    size = server_size(QED_NANO, 262144, gpu, Need())
     assert (size.kv, size.fraction) == ("bf16", 0.907) and size.tokens > chosen(
         "4090", kv="bf16"
     ).tokens
 
 
 def test_a_context_is_never_longer_than_the_model_or_the_cache() -> None:
-    assert settings(QED_NANO, 32768, gpus.named("4090"), Need()).context == 32768
+    assert server_size(QED_NANO, 32768, gpus.named("4090"), Need()).context == 32768
     long = chosen("4090", Need(8, 81920, 512))
     assert long.context == long.tokens < Need(8, 81920, 512).context
 
@@ -152,7 +152,7 @@ def test_a_tiny_model_on_a_large_gpu_gets_no_more_tokens_than_sglang_can_list(
         QED_NANO, layers=2, hidden=64, heads=2, kv_heads=1, head_dim=32, intermediate=128, vocab=100
     )
     for shape, is_capped in ((tiny, True), (QED_NANO, False)):
-        size = settings(shape, 2048, gpus.named("h100"), Need(0, 300, 24))
+        size = server_size(shape, 2048, gpus.named("h100"), Need(0, 300, 24))
         args = SGLANG.arguments(a_model(tmp_path), size, Hosting())
         assert ("--max-total-tokens" in args) is is_capped
 
@@ -168,7 +168,7 @@ def test_no_more_is_in_flight_than_a_server_of_ours_decodes_together(
     monkeypatch.setattr(process, "running", lambda *_: nullcontext(running))
     monkeypatch.setattr(gpus, "here", lambda: gpus.named("4090"))
     for extra, limit in (((), 35), (("--max-num-seqs", "500"), 258)):
-        with launched(VLLM, Need(), extra=extra) as server:
+        with start_on_gpu(VLLM, Need(), extra=extra) as server:
             assert server.limit == limit
 
 
@@ -180,8 +180,8 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
 def test_gpus_used_together_hold_a_larger_model(tmp_path: Path) -> None:
     shape = a_model(tmp_path).shape
     gpu = gpus.named("4090")
-    on_one = settings(shape, 10**6, gpu, Need(), "bf16", gpus=1)
-    on_two = settings(shape, 10**6, gpu, Need(), "bf16", gpus=2)
+    on_one = server_size(shape, 10**6, gpu, Need(), "bf16", gpus=1)
+    on_two = server_size(shape, 10**6, gpu, Need(), "bf16", gpus=2)
     assert on_two.tokens > 2 * on_one.tokens and on_two.gpus == 2  # the weights are split too
     for engine, flag in ((SGLANG, "--tp-size"), (VLLM, "--tensor-parallel-size")):
         args = engine.arguments(a_model(tmp_path), on_two, Hosting())

@@ -267,7 +267,7 @@ def test_a_run_in_progress_takes_a_loading_server_for_an_absent_one() -> None:
         server = attach.probe(slow.url, "x")
         assert server is not None
         slow.times = 1
-        assert attach.look_again(server) is None and attach.look_again(server) == server
+        assert attach.probe_again(server) is None and attach.probe_again(server) == server
 
 
 def test_a_server_that_start_server_starts_is_waited_for_before_it_listens(

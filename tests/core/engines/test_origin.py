@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.base.errors import Elsewhere
+from core.base.errors import RedirectRefused
 from core.client.failures import Malformed
 from core.client.http_client import HttpClient
 from core.engines.attach import probe
@@ -71,7 +71,7 @@ def test_the_list_of_models_is_asked_of_no_other_server(
     here: Place, there: Place, status: int, prefix: str
 ) -> None:
     here.pages["/v1/models"] = redirect(status, f"{prefix}:{there.port}/v1/models")
-    with pytest.raises(Elsewhere) as raised:
+    with pytest.raises(RedirectRefused) as raised:
         probe(here.root, "x", key=KEY)
     assert there.asked == [] and here.asked[0][2]["authorization"] == f"Bearer {KEY}"
     assert KEY not in str(raised.value) and "password" not in str(raised.value)
@@ -82,7 +82,7 @@ def test_another_scheme_is_another_origin(here: Place) -> None:
     """By itself, urllib would follow from https to http on the same host and port."""
     handler = SameOrigin()
     asked = urllib.request.Request("https://a.example/v1/models", headers={"Authorization": "x"})
-    with pytest.raises(Elsewhere, match="http://a.example"):
+    with pytest.raises(RedirectRefused, match="http://a.example"):
         handler.redirect_request(asked, None, 302, "", {}, "http://a.example/v1/models")
     for same in ("https://a.example/other", "https://A.example:443/other"):
         followed = handler.redirect_request(asked, None, 302, "", {}, same)
@@ -118,7 +118,7 @@ def test_a_chat_request_is_sent_to_no_other_server(
     server = probe(here.root, "x", key=KEY)
     assert server is not None
     here.pages["/v1/chat/completions"] = redirect(status, f"{there.root}/v1/chat/completions")
-    with pytest.raises(Elsewhere, match=there.root) as raised:
+    with pytest.raises(RedirectRefused, match=there.root) as raised:
         ask(server, tmp_path, [(1, SHORT)])
     assert there.asked == [] and KEY not in str(raised.value)
 

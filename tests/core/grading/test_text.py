@@ -121,7 +121,8 @@ def test_a_long_reply_is_read_in_time(piece: str) -> None:
 def test_the_grader_reads_as_the_problem_says() -> None:
     reply = Member(Completion("k", 0, answer="So he has 42 apples.", finish_reason="stop"))
     doubts = {
-        way: grade_answers(Problem("p", "?", "42", way=way), [reply]).grades[0] for way in WAYS
+        way: grade_answers(Problem("p", "?", "42", answer_form=way), [reply]).grades[0]
+        for way in WAYS
     }
     assert {way: (grade.value, grade.doubt) for way, grade in doubts.items()} == {
         "boxed": (0.0, "no answer"),

@@ -46,7 +46,7 @@ def test_any_constants_are_planned_and_expected_is_never_above_at_most(
     scaffold: Bounded = RSA_VERIFIED if mode else RSA
     plan = estimate.Plan(config, count, ASSUMED, place(kv=kv), scaffold)
     assert sum(load.count for load in plan.loads) == count * scaffold.max_completions(config)
-    sums = Sums.of(plan.loads)
+    sums = Sums.from_loads(plan.loads)
     assert sums.prompt <= sums.most_prompt * (1 + 1e-9) + 1
     assert sums.completion <= sums.most_completion * (1 + 1e-9) + 1
     assert 0 < plan.seconds[0] < plan.seconds[1]
@@ -61,7 +61,7 @@ def test_each_solution_may_be_continued_if_answers_are_elicited() -> None:
     for one, other in zip(plain, elicited, strict=True):
         assert other.prompts == pytest.approx(2 * one.prompts + one.tokens)
         assert other.tokens == one.tokens + ELICITED_TOKENS * one.count
-    before = Sums.of(plain)
-    after = Sums.of(elicited)
+    before = Sums.from_loads(plain)
+    after = Sums.from_loads(elicited)
     assert after.most_prompt > 2 * before.most_prompt
     assert after.most_completion > before.most_completion

@@ -16,7 +16,7 @@ from core.base.errors import UserError
 from core.eval import grade_answers, is_correct
 from core.types import Completion, Member
 from harness.problems import sets
-from harness.problems.columns import NAMES, understood
+from harness.problems.columns import NAMES, fields_of
 from harness.problems.published import ANSWERBENCH, GSM8K, SVAMP, Published
 from harness.problems.rows import read_rows
 from tests.helpers.problems import csv_text, parquet, written
@@ -118,16 +118,16 @@ def test_columns_are_known_by_their_usual_names_in_any_spelling(
         return data.draw(st.sampled_from([name, name.title(), name.upper()]))
 
     row = {spelled(answer): 42, "note": "?", spelled(problem): "x?", spelled("problem_id"): "p1"}
-    assert understood(row) == {"problem": "x?", "answer": 42, "id": "p1"}
-    assert understood(row | {"problem": "y?", "id": 7}) == {"problem": "y?", "answer": 42, "id": 7}
+    assert fields_of(row) == {"problem": "x?", "answer": 42, "id": "p1"}
+    assert fields_of(row | {"problem": "y?", "id": 7}) == {"problem": "y?", "answer": 42, "id": 7}
 
 
 def test_of_several_columns_that_could_be_meant_ours_counts() -> None:
-    assert understood({"Problem": "no", "problem": "yes", "question": "no"}) == {"problem": "yes"}
-    assert understood({"problem": "yes", "Problem": "no"}) == {"problem": "yes"}
+    assert fields_of({"Problem": "no", "problem": "yes", "question": "no"}) == {"problem": "yes"}
+    assert fields_of({"problem": "yes", "Problem": "no"}) == {"problem": "yes"}
     # no other is guessed
-    assert understood({"Answer": None, "final_answer": 3}) == {"answer": None}
-    assert understood({"id": None, "answer_type": None}) == {}
+    assert fields_of({"Answer": None, "final_answer": 3}) == {"answer": None}
+    assert fields_of({"id": None, "answer_type": None}) == {}
 
 
 def test_a_file_in_the_layout_of_verl_is_read(tmp_path: Path) -> None:

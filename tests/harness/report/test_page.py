@@ -488,12 +488,17 @@ def graded(tmp_path: Path) -> Path:
             for i in range(2)
         ]
     grades: list[dict[str, Any]] = [
-        {"grade": 7, "worth": 1.0, "grades": [7], "reasons": ["Flawless."]},
-        {"grade": 2.5, "worth": 2.5 / 7, "grades": [2, 3], "reasons": ["Thin.", f"Thin. {EVIL}"]},
-        {"grade": None, "worth": 0, "ungraded": "cut off"},
+        {"grade": 7, "points_share": 1.0, "grades": [7], "reasons": ["Flawless."]},
+        {
+            "grade": 2.5,
+            "points_share": 2.5 / 7,
+            "grades": [2, 3],
+            "reasons": ["Thin.", (f"Thin. {EVIL}")],
+        },
+        {"grade": None, "points_share": 0, "ungraded": "cut off"},
         {
             "grade": None,
-            "worth": None,
+            "points_share": None,
             "ungraded": "grading unreadable",
             "grades": [None],
             "reasons": ["?"],
@@ -507,7 +512,7 @@ def graded(tmp_path: Path) -> Path:
             [i],
             key=key,
             answer=None,
-            correct=None if more["worth"] is None else more["worth"] == 1,
+            correct=None if more["points_share"] is None else more["points_share"] == 1,
         )
         | more
         for i, (key, more) in enumerate(zip(keys, grades, strict=True))

@@ -26,7 +26,7 @@ TABLE = Table(
             is_on_page=True,
         ),
     ],
-    about="all in %",
+    legend_end="all in %",
 )
 
 

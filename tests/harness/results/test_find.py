@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.results.find import NoResults, comparison, found, path_of
+from harness.results.find import NoResults, comparison, path_of, results_files
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def relative(paths: list[Path], folder: Path) -> list[str]:
     ],
 )
 def test_a_name_or_its_beginning_finds_results(folder: Path, name: str, files: list[str]) -> None:
-    assert relative(found([name], folder), folder) == files
+    assert relative(results_files([name], folder), folder) == files
     is_comparison = len(Path(files[0]).parts) > 1 and "/" not in name
     assert comparison([name], folder) == (
         folder / Path(files[0]).parts[0] if is_comparison else None
@@ -57,7 +57,7 @@ def test_a_name_or_its_beginning_finds_results(folder: Path, name: str, files: l
 
 @pytest.mark.parametrize("name", ["1", "12", "0", "", "x", "15_n", "02_rsa_basic.partial.json/x"])
 def test_a_beginning_of_several_names_or_of_none_finds_nothing(folder: Path, name: str) -> None:
-    for looked_for in (lambda: found([name], folder), lambda: comparison([name], folder)):
+    for looked_for in (lambda: results_files([name], folder), lambda: comparison([name], folder)):
         with pytest.raises(NoResults, match="12_majority_long, 15_compute_matched"):
             looked_for()
 
@@ -69,11 +69,11 @@ def test_a_single_file_is_never_a_comparison(folder: Path) -> None:
 
 
 def test_without_names_all_results_are_found_partial_ones_only_without_others(folder: Path) -> None:
-    assert relative(found([], folder), folder) == [
+    assert relative(results_files([], folder), folder) == [
         "02_rsa_basic.json",
         "07_nomos.partial.json",
         "12_majority.json",
     ]
     assert comparison([], folder) is None
     with pytest.raises(NoResults):
-        found([], folder / "nothing")
+        results_files([], folder / "nothing")

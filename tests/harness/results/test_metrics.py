@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.types import Completion, Member, Stage
+from core.types import Completion, Member, NamedPopulation
 from harness.results import read, warnings
 from tests.helpers import documents
 from tests.helpers.graded import document, figures, graded, member, row, save
@@ -70,7 +70,7 @@ def test_verification_is_summed_up_and_uniform_selection_warned_of() -> None:
 def test_scores_of_unfinished_solutions_enter_no_auc() -> None:
     several = [scored(answer, score) for answer, score in SEVERAL]
     unread = [member("no box yet")] * 20
-    partial = Stage("step 1", [scored(1, 1.0), *unread], is_partial=True)
+    partial = NamedPopulation("step 1", [scored(1, 1.0), *unread], is_partial=True)
     run = document(graded([[partial, several]]))
     counts = run["metrics"]["verification"]
     assert (counts["right"], counts["wrong"]) == (2, 1)

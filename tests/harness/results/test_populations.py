@@ -15,10 +15,10 @@ from tests.helpers import documents
 def test_a_sum_is_unknown_only_if_no_amount_is_known(
     amounts: list[float | None], value: float | None
 ) -> None:
-    total = Sum.of(amounts)
+    total = Sum.from_amounts(amounts)
     assert (total.value, total.dollars) == (value, value)
     assert total.unknown == amounts.count(None)
-    assert total + Sum.of([None]) == Sum(total.known, total.unknown + 1)
+    assert total + Sum.from_amounts([None]) == Sum(total.total, total.unknown + 1)
 
 
 def reading(correct: bool, tokens: int) -> dict[str, Any]:

@@ -24,20 +24,20 @@ def proof(points: float | str, thinking: int | None = 30) -> dict[str, Any]:
     tokens = {"thinking": thinking, "answer": None if thinking is None else 10}
     found = documents.member(40, answer=None, correct=points == 7, written=tokens)
     if isinstance(points, str):
-        worth = 0 if points in ("cut off", "empty") else None
+        points_share = 0 if points in ("cut off", "empty") else None
         return found | {
             "grade": None,
-            "worth": worth,
+            "points_share": points_share,
             "ungraded": points,
-            "correct": None if worth is None else False,
+            "correct": None if points_share is None else False,
         }
-    found |= {"grade": points, "worth": points / 7, "graded_by": "grader"}
+    found |= {"grade": points, "points_share": points / 7, "graded_by": "grader"}
     return found | {"grades": [int(points)], "reasons": ["So."]}
 
 
 def row(id: str, points: list[float | str], **more: Any) -> dict[str, Any]:
     members = [proof(each) for each in points]
-    known = [m["worth"] for m in members if m["worth"] is not None]
+    known = [m["points_share"] for m in members if m["points_share"] is not None]
     mean = sum(known) / len(known) if known else None
     step = documents.step(0, members) | {
         "mean_accuracy": mean,
@@ -47,7 +47,7 @@ def row(id: str, points: list[float | str], **more: Any) -> dict[str, Any]:
     return documents.problem(id, [step]) | {"answer": None, "answer_type": "proof"} | more
 
 
-def worths(*runs: Points, by: str = "mean") -> dict[str, Any]:
+def shares(*runs: Points, by: str = "mean") -> dict[str, Any]:
     proofs = [
         Proved(f"p{number}", {}, [proof(each) for each in points], run)
         for run, of in enumerate(runs)
@@ -58,7 +58,7 @@ def worths(*runs: Points, by: str = "mean") -> dict[str, Any]:
 
 
 def test_means_over_problems_count_undelivered_proofs_as_0_and_skip_missing_grades() -> None:
-    found = worths([[7, 6], ["cut off", 5], ["grading unreadable"], ["empty"]])
+    found = shares([[7, 6], ["cut off", 5], ["grading unreadable"], ["empty"]])
     assert (
         found["points"]["value"] == pytest.approx((13 / 14 + 5 / 14 + 0) / 3)
         and found["points"]["n"] == 3
@@ -71,7 +71,7 @@ def test_means_over_problems_count_undelivered_proofs_as_0_and_skip_missing_grad
     }
     assert found["written"]["right"] == {"proofs": 2, "thinking": 30, "answer": 10}
     assert found["written"]["wrong"]["proofs"] == 3, "a truncated proof is wrong"
-    assert worths([[7]])["written"]["wrong"] == {"proofs": 0, "thinking": None, "answer": None}
+    assert shares([[7]])["written"]["wrong"] == {"proofs": 0, "thinking": None, "answer": None}
 
 
 @pytest.mark.parametrize(
@@ -81,13 +81,13 @@ def test_means_over_problems_count_undelivered_proofs_as_0_and_skip_missing_grad
 def test_several_runs_of_a_problem_have_the_merged_value_of_the_graded_ones(
     by: str, points: list[float]
 ) -> None:
-    found = worths([[7], [6]], [[4], ["grading failed"]], by=by)
+    found = shares([[7], [6]], [[4], ["grading failed"]], by=by)
     assert found["points"]["value"] == pytest.approx(np.mean(points)) and found["points"]["n"] == 2
     over = found["runs"]["points"]
     assert over["values"] == pytest.approx([13 / 14, 4 / 7]), "for any merge"
     assert over["std"] == pytest.approx(np.std(over["values"], ddof=1))
     run: Points = [[7, 3], ["cut off", 6], ["filtered", 1]]
-    one, three = worths(run), worths(run, run, run, by=by)
+    one, three = shares(run), shares(run, run, run, by=by)
     assert all(
         one[name]["value"] == pytest.approx(three[name]["value"])
         for name in ("points", "good", "full")

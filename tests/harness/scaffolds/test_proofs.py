@@ -13,7 +13,7 @@ from core.base.files import ROOT
 from core.constants import read
 from core.grading.ungraded import ungraded
 from core.types import ANSWERS, EITHER, PROOFS, Completion, Grade, Graded, Member, Problem, Scaffold
-from harness.experiment_file import of_scaffolds, scaffold_named
+from harness.experiment_file import experiments_by_scaffold, scaffold_named
 from harness.problems import sets
 from harness.report import jsonl, page
 from harness.report.data import Results
@@ -97,7 +97,7 @@ def test_what_is_not_whole_is_told_apart_before_any_grade() -> None:
 
 
 def test_a_scaffold_keeps_what_its_own_experiment_sets_and_overrides_change_it() -> None:
-    for name, experiment in of_scaffolds().items():
+    for name, experiment in experiments_by_scaffold().items():
         entry = equal_compute.entry(experiment)
         for chosen in (name, experiment):
             config = read(scaffold_named(chosen).constants, {"SCAFFOLD": chosen}, ["MAX_TOKENS=99"])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from core.types import CUT, Completion, Stage
+from core.types import CUT, Completion, NamedPopulation
 from harness.scaffolds.stepwise import STEPWISE, stepwise
 from tests.fakes.model import FAILED, PROOF, Model, Names, Reply, constants_with, run
 
@@ -35,7 +35,7 @@ def solves(points: str = "", steps: int = 3, of_twins: bool = False) -> Reply:
 def test_the_best_step_is_continued_until_one_states_the_answer() -> None:
     model = Model(solves("070"))
     *steps, (solution,) = run(stepwise, model, **OWN)
-    stages = [(step.name, step.is_partial) for step in steps if isinstance(step, Stage)]
+    stages = [(step.name, step.is_partial) for step in steps if isinstance(step, NamedPopulation)]
     assert stages == [("step 1", True), ("step 2", True), ("step 3", True)]
     assert [[m.self_score for m in step] for step in steps] == [[0, 1, 0]] * 3
     assert [[m.parents for m in step] for step in steps] == [[[]] * 3, [[1]] * 3, [[1]] * 3]

@@ -80,7 +80,10 @@ def digest(lines: Iterable[str]) -> str:
 
 def pins(name: str) -> dict[str, Any]:
     """Return the pinned values of a scaffold."""
-    scaffold, found = SCAFFOLDS[name], experiment_file.load(experiment_file.of_scaffolds()[name])
+    scaffold, found = (
+        SCAFFOLDS[name],
+        experiment_file.load(experiment_file.experiments_by_scaffold()[name]),
+    )
     config = constants.read(scaffold.constants, found.namespace)
     models = recorded(scaffold)
     return {
@@ -119,7 +122,7 @@ def test_each_request_is_one_of_its_prompts_filled_in(
         for m in sent
     }
     worded = [
-        prompt if isinstance(prompt, str) else prompt.of(problem.is_proof)
+        prompt if isinstance(prompt, str) else prompt.text_for(problem.is_proof)
         for prompt in scaffold.prompts
     ]
     pieces = [
@@ -139,9 +142,9 @@ def test_each_request_is_one_of_its_prompts_filled_in(
 
 def test_where_time_is_up_a_proof_is_opened_in_its_own_words() -> None:
     config = SCAFFOLDS["rsa"].constants()
-    assert Sampling.of(config).answer_opening == FORCED_ANSWER == Sampling().answer_opening
+    assert Sampling.from_config(config).answer_opening == FORCED_ANSWER == Sampling().answer_opening
     assert (
-        Sampling.of(config, is_proof=True).answer_opening == FORCED_PROOF
+        Sampling.from_config(config, is_proof=True).answer_opening == FORCED_PROOF
         and "boxed" not in FORCED_PROOF
     )
 

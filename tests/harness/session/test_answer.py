@@ -7,7 +7,7 @@ import pytest
 
 from core.engines.cards import Card
 from core.rsa import BASELINE, RSA, SampleConstants
-from harness.results.missing_answers import Unstated
+from harness.results.missing_answers import MissingAnswers
 from harness.run import solve_sync
 from harness.session import regrade
 from tests.fakes import server as fakes
@@ -60,9 +60,9 @@ def test_prompts_ask_for_the_form_that_is_read(speaking: ScriptedServer, results
 
 
 def test_the_constant_wins_over_the_card() -> None:
-    assert Card().way(SampleConstants()) == "boxed"
-    assert Card(answer="text").way(SampleConstants()) == "text"
-    assert Card(answer="text").way(SampleConstants(ANSWER="boxed")) == "boxed"
+    assert Card().answer_form(SampleConstants()) == "boxed"
+    assert Card(answer="text").answer_form(SampleConstants()) == "text"
+    assert Card(answer="text").answer_form(SampleConstants(ANSWER="boxed")) == "boxed"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_warning_needs_replies_that_mostly_ended(
 ) -> None:
     one = {"answer": None, "correct": False, "doubt": doubt}
     members = [one | {"finish_reason": "length" if i < length else "stop"} for i in range(20)]
-    counts = Unstated()
+    counts = MissingAnswers()
     assert not counts.add({"members": members[:19]}) and counts.metrics() == {}
     assert counts.add({"members": members[19:]}) is warns and bool(counts.metrics()) is warns
     assert not counts.add({"members": members})

@@ -31,7 +31,7 @@ def asked(server: ScriptedServer) -> list[list[Message]]:
 
 
 def given(**constants: Any) -> framing.Framing:
-    return framing.of(RsaConstants(**constants), cards.NONE, [PROBLEM])
+    return framing.from_config(RsaConstants(**constants), cards.NONE, [PROBLEM])
 
 
 def file_of(folder: Path, *rows: dict[str, Any]) -> str:
@@ -127,11 +127,14 @@ def test_other_requests_stay_as_they_are() -> None:
 def test_the_command_line_wins_over_the_card(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('shots = 2\nsystem = "Be brief."\n', encoding="utf-8")
     card = cards.read(tmp_path / "mine.toml")
-    of = framing.of(RsaConstants(), card, [PROBLEM])
+    of = framing.from_config(RsaConstants(), card, [PROBLEM])
     assert (len(of.shots), of.system) == (2, "Be brief.")
-    assert framing.of(RsaConstants(SHOTS="0", SYSTEM=""), card) == framing.Framing()
-    assert framing.of(RsaConstants(SHOTS="3"), card).about == "3 worked examples, a system message"
-    assert framing.of(RsaConstants(), card, [PROOF]) == framing.Framing(system="Be brief.")
+    assert framing.from_config(RsaConstants(SHOTS="0", SYSTEM=""), card) == framing.Framing()
+    assert (
+        framing.from_config(RsaConstants(SHOTS="3"), card).description
+        == "3 worked examples, a system message"
+    )
+    assert framing.from_config(RsaConstants(), card, [PROOF]) == framing.Framing(system="Be brief.")
 
 
 @pytest.mark.parametrize(
@@ -166,7 +169,7 @@ def test_bad_input_is_one_line_before_any_request(
 
 def test_shots_have_answers_so_proofs_refuse_them() -> None:
     with pytest.raises(UserError, match="SHOTS"):
-        framing.of(RsaConstants(SHOTS="1"), cards.NONE, [PROOF])
+        framing.from_config(RsaConstants(SHOTS="1"), cards.NONE, [PROOF])
 
 
 @pytest.mark.parametrize("kind", ["other", "llama.cpp"])

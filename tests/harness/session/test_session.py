@@ -23,7 +23,7 @@ from tests.fakes.server import ScriptedServer
 @pytest.fixture
 def opened(server: ScriptedServer, tmp_path: Path) -> Iterator[Session[Constants]]:
     asked = Server("other", f"{server.url}/v1", "m", "it is there")
-    with session.open("asking", Constants(), tmp_path, asked) as opened:
+    with session.open_session("asking", Constants(), tmp_path, asked) as opened:
         yield opened
 
 
@@ -33,7 +33,7 @@ def all_of(
     with Bar("asking", len(items)) as bar:
         asking = Round[Any](opened, bar, places, lambda _: "")
         work = asking.run(items, one, nullcontext("own"))
-        return opened.asked(work, "all of it is kept"), bar
+        return opened.run_until_stopped(work, "all of it is kept"), bar
 
 
 def test_results_keep_the_order_of_the_items(

@@ -15,7 +15,7 @@ from harness import experiment_file, grid
 from harness.grid import Grid
 from harness.report import report
 from harness.report.budgets import Row, pair
-from harness.report.matched import Sweep, compared_in, map_of, verdict
+from harness.report.equal_compute import Sweep, compared_in, map_of, verdict
 from harness.run import run
 from tests.fakes.server import ScriptedServer
 from tests.helpers.runs import REUSE

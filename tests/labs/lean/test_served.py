@@ -14,7 +14,7 @@ from core.base.errors import UserError
 from core.engines import attach, environment, gpus, weights
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.dialects.sglang import DIALECT as SGL
-from core.engines.need import Need, settings
+from core.engines.need import Need, server_size
 from core.engines.protocol import Server
 from core.engines.shape import QED_NANO, RUNTIME_BYTES, Shape
 from core.engines.wanted import Hosting
@@ -50,7 +50,7 @@ def test_one_server_of_a_7b_policy_proposes_and_embeds_on_a_4090_by_hand() -> No
     """6.91e9 parameters in bf16, and 30 layers of keys and values of all 32 heads in bf16: 480 KiB
     for a token."""
     gpu = gpus.named("4090")
-    chosen = settings(PROVER_7B, 65536, gpu, Need(0, 256, 0, embeds=True))
+    chosen = server_size(PROVER_7B, 65536, gpu, Need(0, 256, 0, embeds=True))
     room = gpu.memory - RUNTIME_BYTES - (2.5 * GIB + 0.04 * gpu.memory) - 2 * 6_910_375_680
     assert (
         chosen.tokens == pytest.approx(room / (480 * 1024), rel=0.01)
@@ -58,7 +58,7 @@ def test_one_server_of_a_7b_policy_proposes_and_embeds_on_a_4090_by_hand() -> No
     )
     assert (chosen.kv, chosen.context) == ("bf16", 2304)
     assert _of(SGL.arguments(MODEL, chosen, Hosting()), "--return-hidden-states-mode") == "last"
-    assert settings(
+    assert server_size(
         PROVER_7B, 65536, gpu, Need(0, 256, 0, embeds=True), kv="fp8"
     ).tokens == pytest.approx(2 * chosen.tokens, abs=1)
 

@@ -45,7 +45,7 @@ def graded(
 
 def test_points_come_with_reasons_and_the_scheme_and_several_have_a_mean_and_a_spread() -> None:
     found, names = graded(lambda number, attempt: "It holds.\nPoints: 6")
-    assert (found.grade, found.worth, found.spread, found.why, found.scheme) == (
+    assert (found.grade, found.points_share, found.spread, found.why, found.scheme) == (
         6,
         6 / 7,
         None,
@@ -72,7 +72,7 @@ def test_points_come_with_reasons_and_the_scheme_and_several_have_a_mean_and_a_s
 def test_what_is_missing_is_asked_once_more_and_never_0(bad: str | Completion, why: str) -> None:
     found, names = graded(lambda number, attempt: bad)
     assert len(names) == ATTEMPTS == 2 and len(set(names)) == 2
-    assert (found.grade, found.worth, found.why) == (None, None, f"grading {why}") and len(
+    assert (found.grade, found.points_share, found.why) == (None, None, f"grading {why}") and len(
         found.calls
     ) == 2
     found, names = graded(lambda number, attempt: "Points: 0" if attempt else bad)
@@ -86,7 +86,7 @@ def test_what_is_missing_is_asked_once_more_and_never_0(bad: str | Completion, w
 
 
 @pytest.mark.parametrize(
-    ("made", "ungraded", "worth"),
+    ("made", "ungraded", "points_share"),
     [
         (replace(MADE, finish_reason="length"), "cut off", 0),
         (replace(MADE, answer=" \n"), "empty", 0),
@@ -95,10 +95,14 @@ def test_what_is_missing_is_asked_once_more_and_never_0(bad: str | Completion, w
     ],
 )
 def test_what_is_no_proof_is_sent_to_nobody(
-    made: Completion, ungraded: str, worth: int | None
+    made: Completion, ungraded: str, points_share: int | None
 ) -> None:
     found, names = graded(lambda number, attempt: "Points: 7", made=made)
-    assert names == [] and (found.why, found.grade, found.worth) == (ungraded, None, worth)
+    assert names == [] and (found.why, found.grade, found.points_share) == (
+        ungraded,
+        None,
+        points_share,
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,7 +134,7 @@ def call(read: int = 100, written: int = 10) -> Completion:
     )
 
 
-def worth(*points: int | None, calls: int = 1) -> Points:
+def with_points(*points: int | None, calls: int = 1) -> Points:
     return Points(
         tuple(
             Grading(p, None if p is not None else "unreadable", "", (call(),) * calls)
@@ -146,7 +150,13 @@ def of_problems(*names: str) -> list[Item]:
 def test_what_is_graded_missing_and_not_delivered_is_counted_with_what_it_took() -> None:
     of = figures_of(
         of_problems("a", "a", "b", "b", "c"),
-        [worth(7), worth(6), Points(ungraded="cut off"), worth(4, 6), worth(None, calls=2)],
+        [
+            with_points(7),
+            with_points(6),
+            Points(ungraded="cut off"),
+            with_points(4, 6),
+            with_points(None, calls=2),
+        ],
         PRICES,
     )
     assert (of["proofs"], of["problems"], of["graded"]) == (5, 3, 3)
@@ -165,7 +175,7 @@ def test_what_is_graded_missing_and_not_delivered_is_counted_with_what_it_took()
 
 
 def test_the_same_proof_is_paid_for_once_and_tokens_that_nobody_counted_are_unknown() -> None:
-    same = worth(5)
+    same = with_points(5)
     assert figures_of(of_problems("a", "a"), [same, same], PRICES)["input_tokens"] == 100
     lacking = Points((Grading(5, None, "", (call(0, 0),)),))
     of = figures_of(of_problems("a"), [lacking], PRICES)

@@ -57,9 +57,12 @@ def test_files_are_runs_with_a_mean_a_deviation_the_best_and_the_worst(tmp_path:
 
 def test_repetitions_and_seeds_in_one_file_are_runs_too(tmp_path: Path) -> None:
     repeated = scored(tmp_path, [theirs(points, n) for points in (7, 0) for n in range(2)])
-    assert [[line.worth for line in lines] for lines in repeated.values()] == [[1, 1], [0, 0]]
+    assert [[line.points_share for line in lines] for lines in repeated.values()] == [
+        [1, 1],
+        [0, 0],
+    ]
     ours = [row | {"score": seed / 2, "seed": seed} for row in rows(4)[::3] for seed in (0, 1, 2)]
-    assert [[line.worth for line in lines] for lines in scored(tmp_path, ours).values()] == [
+    assert [[line.points_share for line in lines] for lines in scored(tmp_path, ours).values()] == [
         [0, 0],
         [0.5, 0.5],
         [1, 1],
@@ -74,7 +77,7 @@ def test_missing_grades_and_empty_proofs_are_counted_and_enter_no_mean(tmp_path:
         theirs(3, 3, cost_run=None),
     ]
     found = scored(tmp_path, lines)
-    assert [line.worth for line in all_of(found)] == [1, None, 0, 3 / 7] and all_of(found)[
+    assert [line.points_share for line in all_of(found)] == [1, None, 0, 3 / 7] and all_of(found)[
         1
     ].why == "grade missing"
     (run,) = cells(stats.over_runs(found)).values()
@@ -87,7 +90,7 @@ def test_missing_grades_and_empty_proofs_are_counted_and_enter_no_mean(tmp_path:
     answers = [
         theirs(n, n, schema_0=[{"title": "Answer", "desc": "", "points": 1}]) for n in (0, 1)
     ]
-    assert [line.worth for line in all_of(scored(tmp_path, answers))] == [0, 1]
+    assert [line.points_share for line in all_of(scored(tmp_path, answers))] == [0, 1]
 
 
 def test_what_grade_writes_is_read_in_both_shapes(desk: Desk) -> None:
@@ -110,7 +113,8 @@ def test_what_grade_writes_is_read_in_both_shapes(desk: Desk) -> None:
     assert "Points:" in made[0]["grade"][0]["desc"] and made[0]["grade_cost"]["output_tokens"] > 0
     assert "grade_reasons" not in made[0] and made[0]["problem_idx"] == "p0"
     theirs, ours = (
-        [line.worth for line in all_of(scored(desk.path.parent, each))] for each in (made, other)
+        [line.points_share for line in all_of(scored(desk.path.parent, each))]
+        for each in (made, other)
     )
     assert theirs == pytest.approx(ours) and None not in theirs
 

@@ -94,7 +94,7 @@ def test_samples_see_examples_and_training_and_evaluation_do_not(
     )
     collected = found.rounds[1]["collected"]
     assert collected["kept"]["first"] and collected["kept"]["rationalised"]
-    lines = (found.own / "round1" / "traces.jsonl").read_text().splitlines()
+    lines = (found.folder / "round1" / "traces.jsonl").read_text().splitlines()
     assert len(lines) == 8 == found.rounds[1]["trained"]["rows"]
     for row in map(json.loads, lines):
         assert row["system"] == SYSTEM and re.search(r"\n\nThe answer is \d+\.\Z", row["output"])
@@ -125,7 +125,7 @@ def test_the_card_chooses_unless_fewshot_has_its_own_prompt() -> None:
 
 
 def test_a_prompt_from_a_file_shows_the_hint() -> None:
-    problem = Problem("p", "What is 6*7?", "42", way="text")
+    problem = Problem("p", "What is 6*7?", "42", answer_form="text")
     hinted: Any = prompts.collecting(problem, StarConstants(), "42")
     assert "answer is 42" in hinted[-1]["content"] and "answer is 42" in hinted.problem.statement
 

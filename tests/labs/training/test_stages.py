@@ -31,7 +31,7 @@ def begun(own: Path, run: str = "one", **more: Any) -> Record:
 
 def test_a_run_begins_without_a_file_and_resumes_with_its_stages(tmp_path: Path) -> None:
     made = begun(tmp_path / "seed0", config=1)
-    assert made.own.is_dir() and not made.path.exists() and made.stage("searched") == {}
+    assert made.run_folder.is_dir() and not made.path.exists() and made.stage("searched") == {}
     made.done("searched", {"pairs": 3}, complete=True)
     again = begun(tmp_path / "seed0", config=2)
     assert (
@@ -54,8 +54,8 @@ def test_another_run_is_renamed_with_its_files(
     made = begun(tmp_path / "seed0", "two")
     kept = tmp_path / "seed0.20261124-030000"
     note = (
-        f"note: {made.own} belonged to another run (other constants, data or model). The folder is "
-        f"now {kept}\n"
+        f"note: {made.run_folder} belonged to another run (other constants, data or model). The "
+        f"folder is now {kept}\n"
     )
     assert capsys.readouterr().out == note
     assert not made.path.exists() and sorted(path.name for path in kept.iterdir()) == [

@@ -9,7 +9,7 @@ import pytest
 
 from harness.report import report as cli
 from harness.report.budgets import counting
-from harness.report.matched import compared_in
+from harness.report.equal_compute import compared_in
 from harness.results import read
 from tests.conftest import ended, python
 from tests.fakes.grader import points_of

@@ -82,13 +82,13 @@ def test_grades_go_into_the_results_and_the_figures_follow(
     after = load(results, "18_proofs")
     found = members(after)
     assert [m["grade"] for m in found] == [points_of(replies[m["key"]]["answer"]) for m in found]
-    assert [m["worth"] for m in found] == [m["grade"] / 7 for m in found]
+    assert [m["points_share"] for m in found] == [m["grade"] / 7 for m in found]
     assert all(
         m["graded_by"] == "grader" and m["reasons"][0].endswith(f"Points: {m['grade']}")
         for m in found
     )
     assert [m["scheme"] for m in found] == [f"7: say {i}" for i in range(3) for _ in range(4)]
-    value = sum(m["worth"] for m in found) / len(found)
+    value = sum(m["points_share"] for m in found) / len(found)
     for figure in (
         after["metrics"]["proofs"]["points"],
         after["metrics"]["steps"][-1]["mean_accuracy"],
@@ -184,8 +184,8 @@ def test_missing_grades_are_in_no_mean_and_a_proof_that_was_cut_off_is_0_in_it(
     assert [m["grade"] for m in found] == [None, None] + [6] * 10
     assert document["grading"]["not_delivered"] == {"cut off": 1}
     assert document["grading"]["missing"] == {"grading unreadable": 1}
-    assert (found[0]["worth"], found[0]["ungraded"]) == (0, "cut off")
-    assert (found[1]["worth"], found[1]["ungraded"], found[1]["grades"]) == (
+    assert (found[0]["points_share"], found[0]["ungraded"]) == (0, "cut off")
+    assert (found[1]["points_share"], found[1]["ungraded"], found[1]["grades"]) == (
         None,
         "grading unreadable",
         [None],

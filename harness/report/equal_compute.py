@@ -46,12 +46,12 @@ class Contents:
     def below(self) -> str:
         """Return the notes and the legend as lines below the tables."""
         explained = legend(self.tables[0].columns)
-        about = f"brackets contain 95% intervals over problems. {explained}"
-        return "\n".join(f"note: {note}" for note in (*self.notes, about))
+        text = f"brackets contain 95% intervals over problems. {explained}"
+        return "\n".join(f"note: {note}" for note in (*self.notes, text))
 
 
 @dataclass(frozen=True)
-class Matched:
+class EqualComputeTable:
     """A comparison at equal compute. Without `budgets`, it compares whole runs."""
 
     # Fields of the first line of table.jsonl. The other lines are the rows.
@@ -141,7 +141,7 @@ class Matched:
     def draw(self, document: dict[str, Any], graded: Sequence[Row]) -> None:
         """Draw the rows with grades. `document` has the fields of a run for the title."""
         points = [(row.name, row.budget, row.accuracy.to_json()) for row in graded]
-        plot.matched(document, points, self.folder / "frontier.png", self.meter, self.metric)
+        plot.equal_compute(document, points, self.folder / "frontier.png", self.meter, self.metric)
 
     def notes(self, figures: Sequence[Row], is_graded: bool) -> list[str]:
         notes = [self._note_on_columns()]
@@ -181,7 +181,7 @@ class Matched:
         named = []
         for row in figures:
             if row.answered and row.accuracy.n < len(row.scores):
-                budget = f" at {self.meter.shown(row.budget)}" if self.budgets else ""
+                budget = f" at {self.meter.format(row.budget)}" if self.budgets else ""
                 named.append(f"{row.name}{budget} n={row.accuracy.n}")
         if not named:
             return []
@@ -192,12 +192,12 @@ class Matched:
 
 
 @dataclass(frozen=True)
-class Sweep(Matched):
+class Sweep(EqualComputeTable):
     """A sweep: its runs by tokens, the front of runs that no cheaper run equals, the best run, and
     a map."""
 
     swept: Values = field(default_factory=dict)
-    stored_fields: ClassVar[tuple[str, ...]] = (*Matched.stored_fields, "swept")
+    stored_fields: ClassVar[tuple[str, ...]] = (*EqualComputeTable.stored_fields, "swept")
 
     def tabulate(self, figures: list[Row], is_graded: bool) -> tuple[list[Table], list[str]]:
         """Return the table and map, and notes. Sorts the rows by tokens, and pairs them with the
@@ -233,12 +233,12 @@ class Sweep(Matched):
     def _columns(self, figures: Sequence[Row], best: str) -> list[Column]:
         metric = POINTS if self.of_proofs else "vote"
         by_head = {column.head: column for column in columns_of(figures, best, self.meter, metric)}
-        shown = [replace(by_head["scaffold"], head="run"), by_head[metric]]
+        columns = [replace(by_head["scaffold"], head="run"), by_head[metric]]
         if not self.of_proofs:
             means = [interval(row.mean.to_json()) for row in figures]
-            shown.append(Column("mean", means, "accuracy of all members of the last population"))
+            columns.append(Column("mean", means, "accuracy of all members of the last population"))
         front = ["+" if row.more["front"] else "" for row in figures]
-        shown += [
+        columns += [
             by_head[f"minus {best}"],
             replace(by_head["p (Holm)"], meaning=HOLM),
             Column("front", front, "+ if all cheaper runs are less accurate"),
@@ -254,8 +254,8 @@ class Sweep(Matched):
             "dollars",
         ):
             if head in by_head:
-                shown.append(by_head[head])
-        return shown
+                columns.append(by_head[head])
+        return columns
 
     def draw(self, document: dict[str, Any], graded: Sequence[Row]) -> None:
         """Draw the vote against tokens, and the map."""
@@ -273,7 +273,7 @@ class Sweep(Matched):
             plot.grid(document, across, down, means, self.folder / "map.png", 100, self.metric)
 
 
-def compared_in(folder: Path) -> Matched:
+def compared_in(folder: Path) -> EqualComputeTable:
     """Read the comparison in `folder`. Raises UserError if its table is missing, invalid or of
     another version."""
     path = folder / "table.jsonl"
@@ -283,7 +283,7 @@ def compared_in(folder: Path) -> Matched:
         shape = fields["shape"] and Shape(**fields["shape"])
         prices = fields["prices"] and Prices(**fields["prices"])
         meter = Meter(fields["unit"], shape, prices)
-        kind = Sweep if "swept" in fields else Matched
+        kind = Sweep if "swept" in fields else EqualComputeTable
         stored = {name: fields[name] for name in kind.stored_fields}
         compared = kind(folder, meter=meter, **stored)
     except (KeyError, TypeError):
