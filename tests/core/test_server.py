@@ -23,7 +23,7 @@ from core.server import main, serving
 from tests.conftest import python, run
 from tests.fakes.engines import models
 from tests.helpers.machine import SGLANG, gpu_machine
-from tests.helpers.processes import eventually
+from tests.helpers.processes import eventually, is_free
 
 
 def test_the_embedded_engine_equals_one_attached_to(engine: Server) -> None:
@@ -298,7 +298,7 @@ def test_start_server_on_a_gpu_prints_its_command_passes_flags_and_leaves_nothin
     assert "--context-length 43520" in command  # 2,048 + 5 * 8,192 + 512
     assert command.endswith("--enable-metrics --log-level warning") and "sk-secret" not in err
     assert "--log-level warning --config " in flags and "sk-secret" not in flags
-    assert eventually(lambda: not probe("http://127.0.0.1:29877/v1", "x", key=Key("sk-secret")))
+    assert eventually(lambda: is_free(29877))
     assert process.returncode == 0 and "Traceback" not in err
 
 

@@ -1,5 +1,6 @@
 """Processes that tests start, wait for and kill."""
 
+import socket
 import subprocess
 import sys
 import time
@@ -24,6 +25,17 @@ def eventually(true: Callable[[], object], seconds: float = 240) -> bool:
         if true():
             return True
         time.sleep(0.05)
+    return False
+
+
+def is_free(port: int) -> bool:
+    """Return whether nothing listens on a `port` of this machine."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except ConnectionRefusedError:
+        return True
+    except OSError:  # a server that is ending may reset or delay a connection
+        return False
     return False
 
 

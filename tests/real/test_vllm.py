@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from core import prompts
-from core.engines.attach import probe
 from core.engines.need import MOST_RUNNING
 from core.engines.protocol import Server
 from core.types import FORCED_ANSWER, Sampling
@@ -17,7 +16,7 @@ from harness.scaffolds.verification import p_true
 from tests.conftest import python
 from tests.fakes.http import Proxy, answer
 from tests.helpers.asking import post
-from tests.helpers.processes import eventually
+from tests.helpers.processes import eventually, is_free
 from tests.helpers.runs import journal_lines, load
 from tests.real.conftest import FIGURES, SUMS, ask, members, run
 
@@ -144,9 +143,7 @@ def test_a_killed_run_ends_its_vllm_and_resumes(launching: dict[str, str], tmp_p
     process.kill()
     process.wait()
     kept = {json.loads(line)["key"]: line for line in journal_lines(tmp_path, "02_rsa_basic")[:12]}
-    assert eventually(lambda: not probe("http://127.0.0.1:29853/v1", "x")), (
-        "vLLM ends with the run that started it"
-    )
+    assert eventually(lambda: is_free(29853)), "vLLM ends with the run that started it"
 
     again = python("experiments/02_rsa_basic.py", *constants, **env)
     _, err = again.communicate(timeout=900)
