@@ -219,7 +219,7 @@ def grid(
     label: str = "",
 ) -> None:
     """Draw a map with a row of `cells` for each value of `y`, and nan for an empty cell. `x` and
-    `y` are a label and its values. The darkest color stands for `darkest`. With a `label`, cells
+    `y` are a label and its values. The value `darkest` has the darkest color. With a `label`, cells
     have a decimal, and the map has a color bar."""
     x_label, x_values = x
     y_label, y_values = y

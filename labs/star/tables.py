@@ -69,7 +69,7 @@ def _table(
 def _summary(runs: Sequence[Record]) -> Table:
     opens = [{"last": done(run)[-1]["evaluated"]["greedy"]} for run in runs]
     title = "all runs at temperature 0, after their last round"
-    return _table(title, list(map(_in_all, runs)), opens, about=ABOUT)
+    return _table(title, list(map(_in_all, runs)), opens, legend_end=ABOUT)
 
 
 def _in_all(run: Record) -> dict[str, str]:
@@ -117,7 +117,7 @@ def _rounds(run: Record) -> Table:
         f"{run.label}: evaluated on {n} problems of {held_out} (best: round {marked['best']}, "
         f"{so_far}: round {marked['last']})"
     )
-    return _table(title, rows, opens, marks=marks, about=ABOUT)
+    return _table(title, rows, opens, marks=marks, legend_end=ABOUT)
 
 
 def _evaluation(evaluated: dict[str, Any], votes: int) -> dict[str, str]:

@@ -68,8 +68,8 @@ const SHARES = () => ({
   full: `${data.most} points`,
 });
 /**
- * True for a proof after grading, also if its grade is missing. `points_share` is its points / 7, and is
- * missing without points.
+ * True for a proof after grading, also if its grade is missing. `points_share` is its points / 7,
+ * and is missing without points.
  */
 const isProof = (member) => member.points_share != null || member.ungraded != null;
 /** Whether a member is right: true, false, or null if it is not graded. */
