@@ -100,7 +100,7 @@ class Loop:
     # Evaluating
 
     def _results(self, name: str) -> Path:
-        return self.record.run_folder / f"{name}.json"
+        return self.record.folder / f"{name}.json"
 
     def _name(self, number: int, suffix: str = "") -> str:
         return f"{self.record.label}-round{number}{suffix}"
@@ -162,7 +162,7 @@ class Loop:
         replies: dict[str, list[Completion]] = {}
         bar.stage = name
         session = session.with_changes(
-            name=name, config=config, folder=self.record.run_folder, problems=self.split.held_out
+            name=name, config=config, folder=self.record.folder, problems=self.split.held_out
         )
         path, document = session.run_until_stopped(
             run_all(session, answering(self.config, replies), bar=bar)
@@ -243,7 +243,7 @@ class Loop:
             session = serve().with_changes(
                 name=self._name(number, "-collected"),
                 problems=chosen,
-                folder=self.record.run_folder,
+                folder=self.record.folder,
             )
             experiment = Experiment(session, collecting(number, by_problem))
             path = experiment.finish()
@@ -333,7 +333,7 @@ class Loop:
             Options(before.path, rows, folder, epochs, rate, rank, seed, adapter, tokens), say
         )
         weights = self._weights(number)  # its digest is computed anew
-        outcome |= {"weights": str(weights.path.relative_to(self.record.run_folder))}
+        outcome |= {"weights": str(weights.path.relative_to(self.record.folder))}
         self.record.done("trained", outcome | self._identity(folder, weights, tokens), number)
         return weights
 
