@@ -94,7 +94,7 @@ def test_samples_see_examples_and_training_and_evaluation_do_not(
     )
     collected = found.rounds[1]["collected"]
     assert collected["kept"]["first"] and collected["kept"]["rationalised"]
-    lines = (found.folder / "round1" / "traces.jsonl").read_text().splitlines()
+    lines = (found.run_folder / "round1" / "traces.jsonl").read_text().splitlines()
     assert len(lines) == 8 == found.rounds[1]["trained"]["rows"]
     for row in map(json.loads, lines):
         assert row["system"] == SYSTEM and re.search(r"\n\nThe answer is \d+\.\Z", row["output"])
