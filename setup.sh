@@ -134,7 +134,7 @@ install() {
   # PYTHONDONTWRITEBYTECODE is unset, because Python would otherwise compile again at every start.
   local imports=
   case ${2:-$what} in
-    harness) imports="harness.run, core.client.http_client, core.grading.judge, xllamacpp" ;;
+    harness) imports="harness.run, core.client.http_client, core.grading.sympy_process, xllamacpp" ;;
     train) imports="labs.training.sft, peft, trl.trainer.sft_trainer" ;;
   esac
   if [ -n "$imports" ]; then

@@ -3,12 +3,12 @@ held-out AUC.
 
     python -m benchmarks.energy_training FOLDER [--theorems 2000] [--width 2560] [--steps 1500]
 
-This needs the requirements of scripts/energy.py (.venv-train), but neither Lean nor a language
-model. The searches are synthetic, with about ten proof states per theorem. The states' embeddings
-are random vectors of --width numbers. Along one direction, states on the proof's path and other
-states differ by SIGNAL standard deviations. This direction alone would give an AUC of 0.92. A first
-training of one step mainly measures the time to load the data. The speed follows from the
-additional seconds of a second training with all steps."""
+This needs the requirements of labs/lean/energy_training.py (.venv-train), but neither Lean nor a
+language model. The searches are synthetic, with about ten proof states per theorem. The states'
+embeddings are random vectors of --width numbers. Along one direction, states on the proof's path
+and other states differ by SIGNAL standard deviations. This direction alone would give an AUC of
+0.92. A first training of one step mainly measures the time to load the data. The speed follows
+from the additional seconds of a second training with all steps."""
 
 import argparse
 import json

@@ -4,7 +4,7 @@ our estimate.
     python -m benchmarks.finetune_step TOKENIZER FOLDER [--lengths 1024 4096 16384] [--ranks 16 0]
     [--tokens 400000]
 
-This needs the requirements of scripts/finetune.py (.venv-train, with torch for CUDA), an NVIDIA GPU
+This needs the requirements of scripts/finetune.sh (.venv-train, with torch for CUDA), an NVIDIA GPU
 and 25 GB of disk in FOLDER. It needs no weights, because it writes a model of QED-Nano's shape with
 random bf16 weights to FOLDER (once). Then scripts/finetune.sh trains it as STaR and Lean do. Rows
 are random digits. --lengths sets their approximate tokens. TOKENIZER is the folder of any Qwen3

@@ -89,7 +89,7 @@ def is_correct(answer: str | None, reference: str, answer_type: str = "math") ->
     return is_equal(answer if extracted is None else extracted, reference, answer_type) is True
 
 
-def is_equal(answer: str | None, truth: str, answer_type: str = "integer") -> bool | None:
+def is_equal(answer: str | None, truth: str, answer_type: str = "math") -> bool | None:
     """Return whether `answer` equals `truth`, or None without a verdict (see math_equal in
     core/grading/sympy_process.py). A missing answer is wrong. For "math", it may block for seconds:
     in asyncio, use a thread. Raises UserError if sympy's process does not start."""
@@ -172,7 +172,7 @@ class Groups:
         largest = max(counts.values(), default=0)
         return tuple(name for name in counts if counts[name] == largest)
 
-    def score(self, truth: str, answer_type: str = "integer") -> float:
+    def score(self, truth: str, answer_type: str = "math") -> float:
         """Score the majority vote: 1 if it is right, else 0. A tie scores the share of its answers
         that are right. Without votes, the score is 0."""
         tied = self.tied
@@ -182,7 +182,7 @@ class Groups:
         return len(right) / len(tied)
 
 
-def groups(answers: Sequence[str | None], answer_type: str = "integer") -> Groups:
+def groups(answers: Sequence[str | None], answer_type: str = "math") -> Groups:
     """Group equal answers. Answers with the same canonical form are equal.
 
     For "math", sympy also compares forms. It starts with the most frequent form. Of equally

@@ -92,6 +92,8 @@ class Generator:
     async def __aenter__(self) -> "Generator":
         from core.client.http_client import HttpClient  # imports openai
 
+        if not self.journal.is_open:
+            raise RuntimeError("open the journal first: with Journal(path) as journal: …")
         self.client.http = await HttpClient(self.server, self._limit).__aenter__()
         return self
 

@@ -15,9 +15,9 @@ from typing import Any, BinaryIO, NoReturn, TextIO
 from core.base.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
-# otherwise this is an installed wheel, with its data in core/bundled
 IS_CHECKOUT = (ROOT / "setup.sh").is_file()
-DATA = ROOT / "data" if IS_CHECKOUT else ROOT / "core" / "bundled"
+BUNDLED = ROOT / "core" / "bundled"  # the data of an installed wheel
+DATA = BUNDLED if BUNDLED.is_dir() else ROOT / "data"
 # default folder for results and weights, if VOLUME is not writable
 HOME = ROOT if IS_CHECKOUT else Path.cwd()
 # the volume of a rented pod, which outlives the pod. All checkouts share it

@@ -168,6 +168,7 @@ class Journal(Archive):
     def __init__(self, path: Path, is_private: bool = False) -> None:
         super().__init__(path.parent, path.stem)
         self.path = path
+        self.is_open = False
         self._mode = 0o600 if is_private else 0o644
         # fsync may take seconds, for example on a network volume
         self._disk = ThreadPoolExecutor(1, "journal")
@@ -200,9 +201,11 @@ class Journal(Archive):
         # drop an incomplete last line, because a record must start a new line
         os.ftruncate(self._fd, self._own_file.end)
         self._begin_sync()
+        self.is_open = True
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.is_open = False
         self._disk.shutdown()
         try:
             self._stay()

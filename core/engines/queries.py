@@ -1,4 +1,4 @@
-"""Send requests to model servers, other than the chat requests of a run (core/client/wire.py).
+"""Send requests to model servers, other than the chat requests of a run (see core/client).
 
 Requests to this machine (loopback or BIND) ignore the environment's proxy (http_proxy). A redirect
 to another origin (scheme, host or port) is refused, because urllib would send our key there."""

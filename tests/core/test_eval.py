@@ -165,11 +165,11 @@ def test_a_vote(
 def test_a_vote_does_not_depend_on_order(
     answers: list[str | None], truth: str, random: Any
 ) -> None:
-    result = groups(answers)
+    result = groups(answers, "integer")
     assert 0 <= result.score(truth) <= 1
     assert sum(result.counts.values()) == sum(answer is not None for answer in answers)
     random.shuffle(answers)
-    again = groups(answers)
+    again = groups(answers, "integer")
     assert (again.counts, again.spelled, again.score(truth)) == (
         result.counts,
         result.spelled,
@@ -238,7 +238,7 @@ def test_integers_and_numbers_need_no_judge(
     judged: Callable[[Equal], list[tuple[str, str]]],
 ) -> None:
     asked = judged(lambda *_: True)
-    assert groups(["42", "042", "7", r"\frac12", "x"]).counts == {
+    assert groups(["42", "042", "7", r"\frac12", "x"], "integer").counts == {
         "42": 2,
         "7": 1,
         "x": 1,

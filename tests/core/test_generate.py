@@ -1,5 +1,6 @@
 """The generator against the real engine, with faults injected between them."""
 
+import asyncio
 import doctest
 import threading
 import time
@@ -436,3 +437,14 @@ def test_the_client_is_imported_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> 
         time.sleep(0.01)
     name, thread = imported[0]
     assert name == "core.client.http_client" and thread is not threading.main_thread()
+
+
+def test_a_generator_refuses_a_journal_that_is_not_open(through: Server, tmp_path: Path) -> None:
+    """A paid reply would be lost."""
+
+    async def enter() -> None:
+        async with Generator(through, Journal(tmp_path / "a.jsonl"), 1, 60):
+            pass
+
+    with pytest.raises(RuntimeError, match="journal"):
+        asyncio.run(enter())

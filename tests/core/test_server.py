@@ -1,9 +1,12 @@
 """Test which engine a run uses and why, how servers are recognised, and starts that fail."""
 
 import json
+import shutil
 import signal
 import socket
 import socketserver
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -20,7 +23,7 @@ from core.engines.dialects.llamacpp import EMBEDDED_CONTEXT
 from core.engines.need import MOST_RUNNING
 from core.engines.protocol import Key, Server
 from core.server import main, serving
-from tests.conftest import python, run
+from tests.conftest import ROOT, environment, python, run
 from tests.fakes.engines import models
 from tests.helpers.machine import SGLANG, gpu_machine
 from tests.helpers.processes import eventually, is_free
@@ -378,3 +381,22 @@ def test_paths_of_requests_are_removed_from_an_address(serve: Any, path: str) ->
     fake = serve(models("me", "m"))
     server = probe(fake.root + path, "asked")
     assert server and server.base_url == fake.url
+
+
+def test_core_works_without_the_other_packages(tmp_path: Path) -> None:
+    for name in ("core", "data"):
+        ignored = shutil.ignore_patterns("__pycache__", "sets")
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
+    program = (
+        "from core.eval import extract_answer, is_correct, majority_vote, pass_at_k\n"
+        "from core.generate import Generator\n"
+        "from core.rsa import rsa\n"
+        "from core.server import serving\n"
+        "with serving() as server:\n"
+        "    print(server.model)\n"
+    )
+    env = environment(ENGINE="embedded", PYTHONPATH=str(tmp_path))
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("qed-rsa-embedded")

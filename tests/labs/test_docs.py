@@ -156,3 +156,24 @@ def test_sentences_of_the_readme_are_short() -> None:
     ] == []
     prose = re.sub(r"```.*?```", "", text_of(ROOT / "README.md"), flags=re.S)
     assert len(prose.split()) < 950
+
+
+QUESTIONS = (ROOT / "docs" / "where.md").read_text(encoding="utf-8").partition("## The five")[0]
+ROWS_OF_WHERE = [
+    line.replace("\\_", "_")
+    for line in QUESTIONS.splitlines()
+    if line.startswith("| ") and ".py" in line
+]
+
+
+@pytest.mark.parametrize("row", ROWS_OF_WHERE, ids=lambda row: row.split("|")[1].strip())
+def test_where_names_files_and_names_that_exist(row: str) -> None:
+    place = row.split("|")[2]
+    sources = [path for name in ("core", "harness", "labs") for path in (ROOT / name).rglob("*.*")]
+    texts = []
+    for name in re.findall(r"[\w/.-]+\.(?:py|json|sh)\b", place):
+        files = [path for path in [*sources, ROOT / name] if path.as_posix().endswith(f"/{name}")]
+        assert any(path.is_file() for path in files), f"{name} does not exist"
+        texts += [path.read_text(encoding="utf-8") for path in files if path.is_file()]
+    for word in re.findall(r"`([A-Za-z_]\w*)`", place):
+        assert any(word in text for text in texts), f"no file of the row contains {word}"

@@ -94,7 +94,9 @@ def test_reading_never_raises_and_boxed_is_unchanged(text: str, way: str, kind: 
     assert found.doubt is None or found.doubt in DOUBTS
     assert (found.answer is None) <= (found.doubt is not None)
     if way == "boxed" and found.doubt != "unboxed" and (boxed := extract(text, kind)).answer:
-        assert found == boxed
+        assert found.answer == boxed.answer
+        # a sentence may state another answer than the box
+        assert found == boxed or found.doubt == "several"
 
 
 @pytest.mark.parametrize(
