@@ -155,12 +155,17 @@ class HttpClient:
 
 def _openai_client(server: Server, limit: int) -> openai.AsyncOpenAI:
     addresses = (server.base_url, *server.replicas)
+
+    async def forget_cookies(_: httpx2.Response) -> None:
+        # a load balancer's cookie would pin the whole run to one replica
+        connections.cookies.clear()
+
     try:
         connections = openai.DefaultAioHttpClient(
             follow_redirects=False,  # another server would get the key and the prompts
             limits=httpx2.Limits(max_connections=limit, keepalive_expiry=KEEPALIVE_SECONDS),
             mounts=_unproxied(addresses),
-            event_hooks={"response": [_shorten_error]},
+            event_hooks={"response": [_shorten_error, forget_cookies]},
         )
     except (httpx2.InvalidURL, ValueError) as error:
         raise UserError(
@@ -168,16 +173,34 @@ def _openai_client(server: Server, limit: int) -> openai.AsyncOpenAI:
             "Correct or unset http_proxy, https_proxy and all_proxy"
         ) from None
     key = server.key
-    has_own_header = bool(key) and not _is_bearer(key)
+    headers: dict[str, Any] = {} if _is_openais(key) else _not_for_others()
+    if key and not _is_bearer(key):
+        headers |= dict([key.sent])
     return openai.AsyncOpenAI(
         base_url=server.base_url,
         api_key=str(key) if _is_bearer(key) else NO_BEARER,
-        default_headers=dict([key.sent]) if has_own_header else {},
+        default_headers=headers,
         default_query=server.query,
         timeout=openai.Timeout(None, connect=CONNECT_SECONDS),  # the watchdog does the rest
         max_retries=0,  # RetryingClient retries
         http_client=connections,
     )
+
+
+def _is_openais(key: Key) -> bool:
+    """Return whether `key` is the user's key for OpenAI."""
+    return bool(key) and str(key) == os.environ.get("OPENAI_API_KEY", "").strip()
+
+
+def _not_for_others() -> dict[str, Any]:
+    """Omit the headers that the openai client takes from the environment. They belong to the user's
+    account at OpenAI, and may be secret."""
+    names = ["OpenAI-Organization", "OpenAI-Project"]
+    for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines():
+        name, colon, _ = line.partition(":")
+        if colon:
+            names.append(name.strip())
+    return dict.fromkeys(names, openai.omit)
 
 
 def _is_bearer(key: Key) -> bool:

@@ -285,6 +285,27 @@ def test_the_clients_own_key_is_not_sent_to_other_servers(
     assert "sk-for-openai-alone" not in str(recorder.headers)
 
 
+def test_headers_of_an_openai_account_go_only_where_its_key_goes(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", str(KEY))
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-mine")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "project-mine")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway: mine\nX-Other: mine")
+    for key in (Key(), Key("another-key"), KEY):
+        assert isinstance(sent(at(recorder.url, key=key)), Reply)
+    none, another, openais = map(str, recorder.headers)
+    assert "mine" not in none + another
+    assert openais.count("mine") == 4
+
+
+def test_a_load_balancers_cookie_does_not_pin_the_run_to_a_replica(recorder: Recorder) -> None:
+    recorder.answer = answer(200, CHAT, set_cookie="replica=1; Path=/")
+    replies = exchanged(at(recorder.url), 2)
+    assert all(isinstance(reply, Reply) for reply in replies)
+    assert not any("cookie" in headers for headers in recorder.headers)
+
+
 LOGGED = """
 import asyncio, sys
 from core.client.http_client import HttpClient
