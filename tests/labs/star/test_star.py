@@ -106,7 +106,7 @@ def test_another_run_puts_the_earlier_one_aside_starts_from_its_model_and_needs_
     assert len(aside) == 1 and rounds.read(aside[0] / NAME).rounds == first.rounds
     kept = Results(aside[0] / "seed0-round1.json")
     assert kept.completion(kept.problems[0].steps[0].members[0]).text
-    assert [each.folder for each in rounds.records(results / "21_star")] == [found.folder]
+    assert [each.run_folder for each in rounds.records(results / "21_star")] == [found.run_folder]
 
 
 def test_a_start_from_a_model_of_the_run_itself_is_refused(
