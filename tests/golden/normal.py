@@ -134,8 +134,8 @@ class Normal:
     def _untimed(self, text: str) -> str:
         lines = []
         for line in tables(text.splitlines()):
-            if REUSE.search(line):
-                continue
+            if REUSE.search(line) or line.startswith("training: step"):
+                continue  # a slow machine prints more lines of progress
             line = re.sub(r"\d[\d.,]*( ?)(s|ms|MB|GB|tok/s|seconds|minutes)\b", r"#\1\2", line)
             line = re.sub(r"\[0\.\d, #|\[\d+\.\d, \d+\.\d\] s", "#", line)
             if self._is_trained:
