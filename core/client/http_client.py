@@ -193,8 +193,8 @@ def _is_openais(key: Key) -> bool:
 
 
 def _not_for_others() -> dict[str, Any]:
-    """Omit the headers that the openai client takes from the environment. They belong to the user's
-    account at OpenAI, and may be secret."""
+    """Return the headers that the openai client takes from the environment, as omitted ones. They
+    belong to the user's account at OpenAI, and may be secret."""
     names = ["OpenAI-Organization", "OpenAI-Project"]
     for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines():
         name, colon, _ = line.partition(":")
