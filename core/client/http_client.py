@@ -15,6 +15,8 @@ import resource
 import urllib.parse
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Self, cast
 
 import aiohttp
@@ -67,11 +69,12 @@ class HttpClient:
         self.flights = Flights(addresses)
         self._key = server.key
         self._hangs_up = server.dialect.hangs_up
-        self._client = _openai_client(server, limit)
-        # all of them share the connections of the first
-        self._clients = {
-            address: self._client.with_options(base_url=address) for address in addresses
-        }
+        with environment.openai_settings_for(server.key):
+            self._client = _openai_client(server, limit)
+            # all of them share the connections of the first
+            self._clients = {
+                address: self._client.with_options(base_url=address) for address in addresses
+            }
 
     async def __aenter__(self) -> Self:
         self._watchdog = asyncio.create_task(self.flights.watch())
@@ -161,12 +164,14 @@ def _openai_client(server: Server, limit: int) -> openai.AsyncOpenAI:
             limits=httpx2.Limits(max_connections=limit, keepalive_expiry=KEEPALIVE_SECONDS),
             mounts=_unproxied(addresses),
             event_hooks={"response": [_shorten_error]},
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         )
     except (httpx2.InvalidURL, ValueError) as error:
         raise UserError(
             f"the environment names an invalid proxy ({one_line(str(error), LONGEST_WORDS)}). "
             "Correct or unset http_proxy, https_proxy and all_proxy"
         ) from None
+    _refuse_cookies(connections)
     key = server.key
     has_own_header = bool(key) and not _is_bearer(key)
     return openai.AsyncOpenAI(
@@ -197,18 +202,40 @@ def _unproxied(addresses: tuple[str, ...]) -> dict[str, None]:
     return patterns
 
 
-class _Beginning(httpx2.AsyncByteStream):
-    """The first ERROR_BYTES of a response's body."""
+def _refuse_cookies(connections: Any) -> None:
+    """Make aiohttp, below the `connections`, store no cookies either. With a load balancer's
+    cookie, one replica would get all requests."""
+    for transport in (connections._transport, *connections._mounts.values()):
+        if transport is not None:
+            transport.client = partial(_session, transport)
 
-    def __init__(self, body: httpx2.AsyncByteStream) -> None:
+
+def _session(transport: Any) -> aiohttp.ClientSession:
+    """Return what the openai client's `transport` creates (get_client), without cookies."""
+    limits = transport.limits
+    connector = aiohttp.TCPConnector(
+        limit=limits.max_connections,
+        keepalive_timeout=limits.keepalive_expiry,
+        ssl=transport.ssl_context,
+    )
+    return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+
+
+class _Beginning(httpx2.AsyncByteStream):
+    """The first `length` bytes of a response's body."""
+
+    def __init__(self, body: httpx2.AsyncByteStream, length: int) -> None:
         self._body = body
+        self._length = length
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        if not self._length:
+            return
         size = 0
         async for part in self._body:
-            yield part[: ERROR_BYTES - size]
+            yield part[: self._length - size]
             size += len(part)
-            if size >= ERROR_BYTES:
+            if size >= self._length:
                 return
 
     async def aclose(self) -> None:
@@ -216,9 +243,13 @@ class _Beginning(httpx2.AsyncByteStream):
 
 
 async def _shorten_error(response: httpx2.Response) -> None:
-    """Keep only the beginning of an error's body. The openai client reads this body whole."""
+    """Keep only the beginning of an error's body, and nothing of a redirect's. The openai client
+    reads this body whole, as text of the charset that the server names."""
     if not response.is_success:
-        response.stream = _Beginning(cast(httpx2.AsyncByteStream, response.stream))
+        body = cast(httpx2.AsyncByteStream, response.stream)
+        response.stream = _Beginning(body, 0 if response.is_redirect else ERROR_BYTES)
+        # an invalid text, or one in an odd charset like idna, would raise an error
+        response.encoding = "utf-8"
 
 
 def _refused(response: httpx2.Response) -> Failure:
@@ -226,7 +257,9 @@ def _refused(response: httpx2.Response) -> Failure:
     server."""
     if not response.is_redirect:
         words = response.content.decode("utf-8", "replace").strip()
-        return refusal(response.status_code, words, response.headers)
+        # of a header that is repeated, the last value
+        headers = dict(response.headers.multi_items())
+        return refusal(response.status_code, words, headers)
     here = str(response.request.url)
     with suppress(ValueError):  # the address is invalid
         there = urllib.parse.urljoin(here, response.headers.get("Location", ""))

@@ -25,6 +25,10 @@ from core.engines.wanted import LLAMACPP as LLAMACPP
 from core.engines.wanted import Hosting, Remote, Wanted, with_openai_names
 from core.engines.wanted import hub_model as hub_model
 
+OPENAI_KEY = "OPENAI_API_KEY"
+# an account's organisation and project, and headers of any kind
+OPENAI_SETTINGS = ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS")
+
 
 def wanted() -> Wanted:
     """Read the environment. The result does not change with it."""
@@ -205,6 +209,19 @@ def setting(**values: str | None) -> Iterator[None]:
         for name in given:
             del os.environ[name]
         os.environ.update(before)
+
+
+@contextmanager
+def openai_settings_for(key: Key) -> Iterator[None]:
+    """Hide the variables whose values the openai client sends (OPENAI_SETTINGS) during the block,
+    unless `key` is the user's OpenAI key: other servers must not receive them."""
+    is_openai_key = bool(key) and key == os.environ.get(OPENAI_KEY, "").strip()
+    names = () if is_openai_key or key.variable == OPENAI_KEY else OPENAI_SETTINGS
+    hidden = {name: os.environ.pop(name) for name in names if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
 
 
 def with_changes(changes: Mapping[str, str]) -> dict[str, str]:
