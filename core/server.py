@@ -76,8 +76,11 @@ def at_base_url() -> Server:
 def _attached(wanted: Wanted) -> Server:
     if wanted.base_url == wanted.card.base_url:
         return _server_at(wanted.remote, f"the card {wanted.card.name} names it", "MODEL")
-    name = "BASE_URL" if environment.is_set("BASE_URL") else "OPENAI_BASE_URL"
-    return _server_at(wanted.remote, f"{name} is set", name)
+    if environment.is_set("BASE_URL"):
+        return _server_at(wanted.remote, "BASE_URL is set", "BASE_URL")
+    # other programs read this variable too, so say how to avoid it
+    why = "OPENAI_BASE_URL is set (BASE_URL= ignores it)"
+    return _server_at(wanted.remote, why, "OPENAI_BASE_URL")
 
 
 def _server_at(remote: Remote, why: str, names: str) -> Server:
@@ -361,7 +364,7 @@ def main(argv: list[str]) -> None:
     """Start a run's server in the foreground until Ctrl-C: `bash scripts/start_server.sh
     [NAME=value …] [flags]`. K, MAX_TOKENS and ANSWER_TOKENS determine the server's size. The flags
     are passed to SGLang or vLLM."""
-    wanted = environment.wanted()
+    wanted = environment.wanted_here()
     wanted.check()
     host = wanted.hosting.BIND
     port = wanted.hosting.PORT
@@ -381,6 +384,8 @@ def main(argv: list[str]) -> None:
             f"tokens, about {server.limit} requests at a time). Ctrl-C stops it.",
             flush=True,
         )
+        if environment.base_url() not in ("", server.base_url):
+            print(f"Runs use {environment.base_url()} instead, unless BASE_URL={server.base_url}")
         while not (failure := server.failure()):
             time.sleep(1)
         raise UserError(failure)

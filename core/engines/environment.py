@@ -35,6 +35,12 @@ def wanted() -> Wanted:
     return Wanted(with_openai_names(os.environ))
 
 
+def wanted_here() -> Wanted:
+    """Read the environment for a server that is started here in any case. OPENAI_BASE_URL, which
+    may be set for other programs, has no effect."""
+    return Wanted(dict(os.environ))
+
+
 def is_set(name: str) -> bool:
     """Return whether the variable `name` is set."""
     return name in os.environ

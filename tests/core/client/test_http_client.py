@@ -355,7 +355,7 @@ def test_the_users_openai_account_goes_where_the_openai_key_goes(
     for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
         monkeypatch.setenv(name, OPENAI_VALUES[name])
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway: secret")
-    if variable == "API_KEY":  # OPENAI_BASE_URL stands for BASE_URL
+    if variable == "API_KEY":  # the same key, typed as API_KEY
         monkeypatch.setenv("OPENAI_API_KEY", str(KEY))
     assert isinstance(sent(at(recorder.url, key=Key(str(KEY), variable))), Reply)
     headers = recorder.headers[0]
