@@ -255,6 +255,8 @@ async def _shorten_error(response: httpx2.Response) -> None:
 def _refused(response: httpx2.Response) -> Failure:
     """Return the failure in an error response. Raises Elsewhere for a redirect to another
     server."""
+    if response.is_informational:
+        return Malformed("it switches to another protocol")
     if not response.is_redirect:
         words = response.content.decode("utf-8", "replace").strip()
         # of a header that is repeated, the last value

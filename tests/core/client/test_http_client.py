@@ -212,6 +212,18 @@ def test_a_redirect_is_not_read(moody: Moody) -> None:
     assert time.monotonic() - began < 4
 
 
+def test_a_switch_to_another_protocol_is_no_refusal(moody: Moody) -> None:
+    def send(request: Request) -> None:
+        request.send_response(101)
+        request.send_header("upgrade", "h2c")
+        request.end_headers()
+        request.close_connection = True
+
+    moody.choose = lambda n, prompt: send
+    error = sent(at(moody.url))
+    assert isinstance(error, Malformed) and "another protocol" in str(error)
+
+
 def test_a_repeated_retry_after_is_read(moody: Moody) -> None:
     def send(request: Request) -> None:
         request.send_response(429)
