@@ -78,8 +78,7 @@ def _attached(wanted: Wanted) -> Server:
         return _server_at(wanted.remote, f"the card {wanted.card.name} names it", "MODEL")
     if environment.is_set("BASE_URL"):
         return _server_at(wanted.remote, "BASE_URL is set", "BASE_URL")
-    # other programs read this variable too, so say how to avoid it
-    why = "OPENAI_BASE_URL is set (BASE_URL= ignores it)"
+    why = "OPENAI_BASE_URL is set (BASE_URL= ignores it)"  # it may be for other programs
     return _server_at(wanted.remote, why, "OPENAI_BASE_URL")
 
 
@@ -361,9 +360,8 @@ def _started(address: str, why: str, name: str, gguf: Path, card: Card, wanted: 
 
 
 def main(argv: list[str]) -> None:
-    """Start a run's server in the foreground until Ctrl-C: `bash scripts/start_server.sh
-    [NAME=value …] [flags]`. K, MAX_TOKENS and ANSWER_TOKENS determine the server's size. The flags
-    are passed to SGLang or vLLM."""
+    """Start a run's server in the foreground until Ctrl-C. K, MAX_TOKENS and ANSWER_TOKENS in
+    `argv` determine the server's size. Flags are passed to SGLang or vLLM."""
     wanted = environment.wanted_here()
     wanted.check()
     host = wanted.hosting.BIND
@@ -384,8 +382,8 @@ def main(argv: list[str]) -> None:
             f"tokens, about {server.limit} requests at a time). Ctrl-C stops it.",
             flush=True,
         )
-        if environment.base_url() not in ("", server.base_url):
-            print(f"Runs use {environment.base_url()} instead, unless BASE_URL={server.base_url}")
+        if url := environment.base_url():
+            print(f"Runs use {url}, unless BASE_URL={server.base_url}", flush=True)
         while not (failure := server.failure()):
             time.sleep(1)
         raise UserError(failure)
