@@ -75,8 +75,10 @@ def at_base_url() -> Server:
 def _attached(wanted: Wanted) -> Server:
     if wanted.base_url == wanted.card.base_url:
         return _server_at(wanted.remote, f"the card {wanted.card.name} names it", "MODEL")
-    name = "BASE_URL" if environment.is_set("BASE_URL") else "OPENAI_BASE_URL"
-    return _server_at(wanted.remote, f"{name} is set", name)
+    if environment.is_set("BASE_URL"):
+        return _server_at(wanted.remote, "BASE_URL is set", "BASE_URL")
+    why = "OPENAI_BASE_URL is set (BASE_URL= ignores it)"  # it may be for other programs
+    return _server_at(wanted.remote, why, "OPENAI_BASE_URL")
 
 
 def _server_at(remote: Remote, why: str, names: str) -> Server:
@@ -357,10 +359,9 @@ def _started(address: str, why: str, name: str, gguf: Path, card: Card, wanted: 
 
 
 def main(argv: list[str]) -> None:
-    """Start a run's server in the foreground until Ctrl-C: `bash scripts/start_server.sh
-    [NAME=value …] [flags]`. K, MAX_TOKENS and ANSWER_TOKENS determine the server's size. The flags
-    are passed to SGLang or vLLM."""
-    wanted = environment.wanted()
+    """Start a run's server in the foreground until Ctrl-C. K, MAX_TOKENS and ANSWER_TOKENS in
+    `argv` determine the server's size. Flags are passed to SGLang or vLLM."""
+    wanted = environment.wanted_here()
     wanted.check()
     host = wanted.hosting.BIND
     port = wanted.hosting.PORT
@@ -380,6 +381,8 @@ def main(argv: list[str]) -> None:
             f"tokens, about {server.limit} requests at a time). Ctrl-C stops it.",
             flush=True,
         )
+        if url := environment.base_url():
+            print(f"Runs use {url}, unless BASE_URL={server.base_url}", flush=True)
         while not (failure := server.failure()):
             time.sleep(1)
         raise UserError(failure)

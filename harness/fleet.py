@@ -80,7 +80,8 @@ def serve(file: Path) -> None:
 def _serve_once(file: Path) -> str:
     """Serve, and register the server in `file`, until it ends. Return why it ended. Raises
     UserError if it can't start."""
-    with start(Need(), port=process.free_port()) as server:
+    wanted = environment.wanted_here()
+    with start(Need(), port=process.free_port(), wanted=wanted) as server:
         try:
             write_atomically(file, server.root.encode())
             say(f"{server.root} answers and is registered in {file}")

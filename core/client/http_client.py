@@ -15,6 +15,8 @@ import resource
 import urllib.parse
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Self, cast
 
 import aiohttp
@@ -67,11 +69,12 @@ class HttpClient:
         self.flights = Flights(addresses)
         self._key = server.key
         self._hangs_up = server.dialect.hangs_up
-        self._client = _openai_client(server, limit)
-        # all of them share the connections of the first
-        self._clients = {
-            address: self._client.with_options(base_url=address) for address in addresses
-        }
+        with environment.openai_settings_for(server.key):
+            self._client = _openai_client(server, limit)
+            # all of them share the connections of the first
+            self._clients = {
+                address: self._client.with_options(base_url=address) for address in addresses
+            }
 
     async def __aenter__(self) -> Self:
         self._watchdog = asyncio.create_task(self.flights.watch())
@@ -155,52 +158,31 @@ class HttpClient:
 
 def _openai_client(server: Server, limit: int) -> openai.AsyncOpenAI:
     addresses = (server.base_url, *server.replicas)
-
-    async def forget_cookies(_: httpx2.Response) -> None:
-        # a load balancer's cookie would pin the whole run to one replica
-        connections.cookies.clear()
-
     try:
         connections = openai.DefaultAioHttpClient(
             follow_redirects=False,  # another server would get the key and the prompts
             limits=httpx2.Limits(max_connections=limit, keepalive_expiry=KEEPALIVE_SECONDS),
             mounts=_unproxied(addresses),
-            event_hooks={"response": [_shorten_error, forget_cookies]},
+            event_hooks={"response": [_shorten_error]},
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         )
     except (httpx2.InvalidURL, ValueError) as error:
         raise UserError(
             f"the environment names an invalid proxy ({one_line(str(error), LONGEST_WORDS)}). "
             "Correct or unset http_proxy, https_proxy and all_proxy"
         ) from None
+    _refuse_cookies(connections)
     key = server.key
-    headers: dict[str, Any] = {} if _is_openais(key) else _not_for_others()
-    if key and not _is_bearer(key):
-        headers |= dict([key.sent])
+    has_own_header = bool(key) and not _is_bearer(key)
     return openai.AsyncOpenAI(
         base_url=server.base_url,
         api_key=str(key) if _is_bearer(key) else NO_BEARER,
-        default_headers=headers,
+        default_headers=dict([key.sent]) if has_own_header else {},
         default_query=server.query,
         timeout=openai.Timeout(None, connect=CONNECT_SECONDS),  # the watchdog does the rest
         max_retries=0,  # RetryingClient retries
         http_client=connections,
     )
-
-
-def _is_openais(key: Key) -> bool:
-    """Return whether `key` is the user's key for OpenAI."""
-    return bool(key) and str(key) == os.environ.get("OPENAI_API_KEY", "").strip()
-
-
-def _not_for_others() -> dict[str, Any]:
-    """Return the headers that the openai client takes from the environment, as omitted ones. They
-    belong to the user's account at OpenAI, and may be secret."""
-    names = ["OpenAI-Organization", "OpenAI-Project"]
-    for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines():
-        name, colon, _ = line.partition(":")
-        if colon:
-            names.append(name.strip())
-    return dict.fromkeys(names, openai.omit)
 
 
 def _is_bearer(key: Key) -> bool:
@@ -220,18 +202,40 @@ def _unproxied(addresses: tuple[str, ...]) -> dict[str, None]:
     return patterns
 
 
-class _Beginning(httpx2.AsyncByteStream):
-    """The first ERROR_BYTES of a response's body."""
+def _refuse_cookies(connections: Any) -> None:
+    """Make aiohttp, below the `connections`, store no cookies either. With a load balancer's
+    cookie, one replica would get all requests."""
+    for transport in (connections._transport, *connections._mounts.values()):
+        if transport is not None:
+            transport.client = partial(_session, transport)
 
-    def __init__(self, body: httpx2.AsyncByteStream) -> None:
+
+def _session(transport: Any) -> aiohttp.ClientSession:
+    """Return what the openai client's `transport` creates (get_client), without cookies."""
+    limits = transport.limits
+    connector = aiohttp.TCPConnector(
+        limit=limits.max_connections,
+        keepalive_timeout=limits.keepalive_expiry,
+        ssl=transport.ssl_context,
+    )
+    return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+
+
+class _Beginning(httpx2.AsyncByteStream):
+    """The first `length` bytes of a response's body."""
+
+    def __init__(self, body: httpx2.AsyncByteStream, length: int) -> None:
         self._body = body
+        self._length = length
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        if not self._length:
+            return
         size = 0
         async for part in self._body:
-            yield part[: ERROR_BYTES - size]
+            yield part[: self._length - size]
             size += len(part)
-            if size >= ERROR_BYTES:
+            if size >= self._length:
                 return
 
     async def aclose(self) -> None:
@@ -239,17 +243,25 @@ class _Beginning(httpx2.AsyncByteStream):
 
 
 async def _shorten_error(response: httpx2.Response) -> None:
-    """Keep only the beginning of an error's body. The openai client reads this body whole."""
+    """Keep only the beginning of an error's body, and nothing of a redirect's. The openai client
+    reads this body whole, as text of the charset that the server names."""
     if not response.is_success:
-        response.stream = _Beginning(cast(httpx2.AsyncByteStream, response.stream))
+        body = cast(httpx2.AsyncByteStream, response.stream)
+        response.stream = _Beginning(body, 0 if response.is_redirect else ERROR_BYTES)
+        # an invalid text, or one in an odd charset like idna, would raise an error
+        response.encoding = "utf-8"
 
 
 def _refused(response: httpx2.Response) -> Failure:
     """Return the failure in an error response. Raises RedirectRefused for a redirect to another
     server."""
+    if response.is_informational:
+        return Malformed("it switches to another protocol")
     if not response.is_redirect:
         words = response.content.decode("utf-8", "replace").strip()
-        return refusal(response.status_code, words, response.headers)
+        # of a header that is repeated, the last value
+        headers = dict(response.headers.multi_items())
+        return refusal(response.status_code, words, headers)
     here = str(response.request.url)
     with suppress(ValueError):  # the address is invalid
         there = urllib.parse.urljoin(here, response.headers.get("Location", ""))

@@ -111,8 +111,8 @@ def _checked(base_url: str, card: Card) -> tuple[str, dict[str, str]]:
         address, query = cards.address(base_url)
     except ValueError as error:
         raise UserError(
-            f"BASE_URL or GRADER_URL: {error}. Give one like http://HOST:30000/v1, and a key in "
-            "API_KEY or GRADER_KEY"
+            f"BASE_URL, OPENAI_BASE_URL or GRADER_URL: {error}. Give one like "
+            "http://HOST:30000/v1, and a key in API_KEY or GRADER_KEY"
         ) from None
     # users copy these paths from manuals
     for path in ("/chat/completions", "/completions", "/responses", "/models"):

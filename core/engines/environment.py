@@ -22,10 +22,20 @@ from core.engines.cards import Card
 from core.engines.protocol import Key, is_local, is_unspecified
 from core.engines.wanted import Hosting, Remote, Wanted, hub_model, with_openai_names
 
+OPENAI_KEY = "OPENAI_API_KEY"
+# an account's organisation and project, and headers of any kind
+OPENAI_SETTINGS = ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS")
+
 
 def wanted() -> Wanted:
     """Read the environment. The result does not change with it."""
     return Wanted(with_openai_names(os.environ))
+
+
+def wanted_here() -> Wanted:
+    """Read the environment for a server that is started here in any case. OPENAI_BASE_URL, which
+    may be set for other programs, has no effect."""
+    return Wanted(dict(os.environ))
 
 
 def is_set(name: str) -> bool:
@@ -202,6 +212,19 @@ def setting(**values: str | None) -> Iterator[None]:
         for name in given:
             del os.environ[name]
         os.environ.update(before)
+
+
+@contextmanager
+def openai_settings_for(key: Key) -> Iterator[None]:
+    """Hide the variables whose values the openai client sends (OPENAI_SETTINGS) during the block,
+    unless `key` is the user's OpenAI key: other servers must not receive them."""
+    is_openai_key = bool(key) and key == os.environ.get(OPENAI_KEY, "").strip()
+    names = () if is_openai_key or key.variable == OPENAI_KEY else OPENAI_SETTINGS
+    hidden = {name: os.environ.pop(name) for name in names if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
 
 
 def with_changes(changes: Mapping[str, str]) -> dict[str, str]:

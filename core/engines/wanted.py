@@ -137,7 +137,9 @@ class Wanted:
     @property
     def remote(self) -> Remote:
         """The server to use at `base_url`. A card's missing key is an error."""
-        key = self.key_for(self.card, self.value("BASE_URL"), "API_KEY")
+        url = self.value("BASE_URL")
+        is_openai_key = not self.api_key and bool(url) and url == self.value("OPENAI_BASE_URL")
+        key = self.key_for(self.card, url, "OPENAI_API_KEY" if is_openai_key else "API_KEY")
         return Remote(self.base_url, self.served_model, key, self.card)
 
     @cached_property
@@ -270,9 +272,10 @@ def hub_model(named: str) -> tuple[str, str] | None:
 
 
 def with_openai_names(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables `values`, with OPENAI_BASE_URL and OPENAI_API_KEY as BASE_URL and
-    API_KEY if no variable selects a server: neither BASE_URL nor ENGINE, nor a card or a file in
-    MODEL. OPENAI_API_KEY alone has no effect, so that it sends no run to OpenAI."""
+    """Return the variables `values`, with OPENAI_BASE_URL as BASE_URL if no variable selects a
+    server: neither BASE_URL nor ENGINE, nor a card or a file in MODEL. `Wanted.remote` then takes
+    its key from OPENAI_API_KEY, unless there is an API_KEY. OPENAI_API_KEY alone has no effect, so
+    that it sends no run to OpenAI. It is never the key of our own servers."""
     named = dict(values)
     model = named.get("MODEL", "").strip()
     is_card_or_file = bool(model) and (bool(cards.find(model).name) or Path(model).exists())
@@ -280,5 +283,4 @@ def with_openai_names(values: Mapping[str, str]) -> dict[str, str]:
     if not url or "BASE_URL" in named or named.get("ENGINE", "").strip() or is_card_or_file:
         return named
     named["BASE_URL"] = url
-    named.setdefault("API_KEY", named.get("OPENAI_API_KEY", ""))
     return named

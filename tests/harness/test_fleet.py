@@ -49,7 +49,7 @@ def test_a_server_that_ends_is_unregistered_and_restarted(
     seen = []
 
     @contextmanager
-    def start(*_: object, port: int) -> Iterator[Server]:
+    def start(*_: object, port: int, wanted: object) -> Iterator[Server]:
         seen.append(file.exists())
         yield Server(
             "vllm",

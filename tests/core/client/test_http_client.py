@@ -17,7 +17,7 @@ import pytest
 from core.base.errors import RedirectRefused, UserError
 from core.base.files import ROOT
 from core.client import http_client
-from core.client.failures import Failure, Lost, Oversized, Refused
+from core.client.failures import Failure, Lost, Malformed, Oversized, Refused
 from core.client.http_client import HttpClient
 from core.client.reply import Reply
 from core.engines.protocol import Key, Server
@@ -184,6 +184,59 @@ def test_an_endless_error_is_read_only_at_its_beginning(moody: Moody) -> None:
     assert sent_bytes < 5 * 10**7
 
 
+CHARSETS = ("utf-16", "utf-32", "idna", "punycode", "no-charset")
+
+
+@pytest.mark.parametrize("charset", CHARSETS)
+@pytest.mark.parametrize("body", [b'{"error": {"message": "too busy"}}', b"too busy", b"\xff" * 9])
+def test_an_error_in_any_charset_is_a_refusal(moody: Moody, charset: str, body: bytes) -> None:
+    error_answer = answer(400, body, kind=f"application/json; charset={charset}")
+    moody.choose = lambda n, prompt: error_answer
+    error = sent(at(moody.url))
+    assert isinstance(error, Refused) and error.status == 400
+    assert body[0] == 0xFF or "too busy" in str(error)
+
+
+def test_a_redirect_is_not_read(moody: Moody) -> None:
+    def send(request: Request) -> None:
+        request.send_response(307)
+        request.send_header("location", "/v2/chat/completions")
+        request.send_header("content-length", "1000")
+        request.end_headers()
+        time.sleep(5)
+
+    moody.choose = lambda n, prompt: send
+    began = time.monotonic()
+    error = sent(at(moody.url))
+    assert isinstance(error, Malformed) and "redirects to another path" in str(error)
+    assert time.monotonic() - began < 4
+
+
+def test_a_switch_to_another_protocol_is_no_refusal(moody: Moody) -> None:
+    def send(request: Request) -> None:
+        request.send_response(101)
+        request.send_header("upgrade", "h2c")
+        request.end_headers()
+        request.close_connection = True
+
+    moody.choose = lambda n, prompt: send
+    error = sent(at(moody.url))
+    assert isinstance(error, Malformed) and "another protocol" in str(error)
+
+
+def test_a_repeated_retry_after_is_read(moody: Moody) -> None:
+    def send(request: Request) -> None:
+        request.send_response(429)
+        for _ in range(2):
+            request.send_header("Retry-After", "9")
+        request.send_header("content-length", "0")
+        request.end_headers()
+
+    moody.choose = lambda n, prompt: send
+    error = sent(at(moody.url))
+    assert isinstance(error, Refused) and error.wait == 9.0
+
+
 # Proxies
 
 
@@ -285,25 +338,53 @@ def test_the_clients_own_key_is_not_sent_to_other_servers(
     assert "sk-for-openai-alone" not in str(recorder.headers)
 
 
-def test_headers_of_an_openai_account_go_only_where_its_key_goes(
+OPENAI_VALUES = {
+    "OPENAI_ORG_ID": "org-1",
+    "OPENAI_PROJECT_ID": "proj-1",
+    "OPENAI_CUSTOM_HEADERS": "X-Gateway: secret\nAuthorization: Bearer sk-of-another",
+}
+
+
+def test_the_users_openai_account_is_named_to_no_other_server(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", str(KEY))
-    monkeypatch.setenv("OPENAI_ORG_ID", "org-mine")
-    monkeypatch.setenv("OPENAI_PROJECT_ID", "project-mine")
-    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway: mine\nX-Other: mine")
-    for key in (Key(), Key("another-key"), KEY):
-        assert isinstance(sent(at(recorder.url, key=key)), Reply)
-    none, another, openais = map(str, recorder.headers)
-    assert "mine" not in none + another
-    assert openais.count("mine") == 4
+    for name, value in OPENAI_VALUES.items():
+        monkeypatch.setenv(name, value)
+    replica = f"{recorder.root}/replica"
+    for key in (KEY, Key(str(KEY), header="api-key"), Key()):
+        assert isinstance(sent(at(recorder.url, key=key, replicas=(replica,))), Reply)
+    for headers in recorder.headers:
+        for text in ("org-1", "proj-1", "secret", "sk-of-another"):
+            assert text not in str(headers)
+    assert recorder.headers[0]["authorization"] == f"Bearer {KEY}"
+    assert all(os.environ[name] == value for name, value in OPENAI_VALUES.items())
 
 
-def test_a_load_balancers_cookie_does_not_pin_the_run_to_a_replica(recorder: Recorder) -> None:
-    recorder.answer = answer(200, CHAT, set_cookie="replica=1; Path=/")
-    replies = exchanged(at(recorder.url), 2)
-    assert all(isinstance(reply, Reply) for reply in replies)
-    assert not any("cookie" in headers for headers in recorder.headers)
+@pytest.mark.parametrize("variable", ["OPENAI_API_KEY", "API_KEY"])
+def test_the_users_openai_account_goes_where_the_openai_key_goes(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
+        monkeypatch.setenv(name, OPENAI_VALUES[name])
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway: secret")
+    if variable == "API_KEY":  # the same key, typed as API_KEY
+        monkeypatch.setenv("OPENAI_API_KEY", str(KEY))
+    assert isinstance(sent(at(recorder.url, key=Key(str(KEY), variable))), Reply)
+    headers = recorder.headers[0]
+    names = ("openai-organization", "openai-project", "x-gateway")
+    assert [headers[name] for name in names] == ["org-1", "proj-1", "secret"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "model.example"])
+def test_no_cookie_is_sent_back(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    """A load balancer's cookie would send all requests to one replica."""
+    recorder.answer = answer(200, CHAT, Set_Cookie="AWSALB=one; Path=/")
+    monkeypatch.setenv("http_proxy", recorder.root)  # the way to model.example
+    url = recorder.url.replace("127.0.0.1", host)
+    assert all(isinstance(each, Reply) for each in exchanged(at(url), 1))
+    assert len(recorder.headers) == 2 and "AWSALB" not in str(recorder.headers)
 
 
 LOGGED = """
