@@ -45,28 +45,28 @@ def load_client() -> None:
 
 
 class Generator:
-    """A client of one server, with a journal. Use it as a context manager.
+    """A client of one server, with an open journal. Use it as a context manager.
 
-    At most `limit` requests are in flight. A try fails after `timeout` seconds, or after `stall`
-    seconds without data (see RetryingClient). `on_completion(completion, is_new)` is called for
-    each completion when it arrives, and `say(line)` for each warning or note. If the server's card
-    has prices, the `budget` (if given) pays for the requests.
+    At most `limit` requests are in flight (Server.limit is the server's own). A try fails after
+    `timeout` seconds, or after `stall` seconds without data (see RetryingClient).
+    `on_completion(completion, is_new)` is called for each completion when it arrives, and
+    `say(line)` for each warning or note. If the server's card has prices, the `budget` (if given)
+    pays for the requests.
 
     Example:
         >>> import asyncio
         >>> from pathlib import Path
         >>> from core.client.journal import Journal
-        >>> from core.engines.attach import probe
         >>> from core.generate import Generator
+        >>> from core.server import serving
         >>> from core.types import Sampling
-        >>> async def answer(url: str, question: str) -> str:
-        ...     server = probe(url, "it is the address in this example")
-        ...     with Journal(Path("example.jsonl")) as journal:
-        ...         async with Generator(server, journal, limit=8, timeout=600) as generate:
-        ...             messages = [{"role": "user", "content": question}]
+        >>> async def answer(question: str) -> str:
+        ...     messages = [{"role": "user", "content": question}]
+        ...     with serving() as server, Journal(Path("example.jsonl")) as journal:
+        ...         async with Generator(server, journal, server.limit, timeout=600) as generate:
         ...             completion = await generate(messages, 0, Sampling(max_tokens=100))
         ...     return completion.answer
-        >>> asyncio.run(answer("http://127.0.0.1:30000", "What is 6 times 7?"))
+        >>> asyncio.run(answer("What is 6 times 7?"))
         '42'
     """
 

@@ -146,7 +146,7 @@ def start(
         set_up(engine)
         why = why or "this machine has an NVIDIA GPU"
         return start_on_gpu(engine, need, why, log, extra, port, wanted)
-    check_starts(wanted.engine)
+    check_starts(wanted)
     if extra:
         raise UserError(
             f"llama.cpp takes no flags here. Omit {' '.join(extra)}. Only SGLang and vLLM accept "
@@ -191,12 +191,11 @@ def _not_servable(wanted: Wanted, why: str) -> UserError:
     )
 
 
-def check_starts(engine: str) -> None:
-    """Raise UserError if the `engine` that ENGINE or MODEL selects can't be started here, because
+def check_starts(wanted: Wanted) -> None:
+    """Raise UserError if the engine that ENGINE or MODEL selects can't be started here, because
     runs only attach to it."""
-    if on_gpu(engine) or engine in ("", LLAMACPP, EMBEDDED):
+    if on_gpu(wanted.engine) or wanted.engine in ("", LLAMACPP, EMBEDDED):
         return
-    wanted = environment.wanted()
     raise UserError(
         f"{wanted.asked_by} can't be started here, and nothing listens on port "
         f"{wanted.hosting.PORT}. Start its server yourself, and set BASE_URL or PORT"
@@ -387,11 +386,6 @@ def main(argv: list[str]) -> None:
             time.sleep(1)
         raise UserError(failure)
     print("stopped", file=sys.stderr)
-
-
-def is_taken() -> bool:
-    """Return whether a program listens on our port, or is starting a server for it."""
-    return our_port.is_taken(environment.hosting())
 
 
 if __name__ == "__main__":

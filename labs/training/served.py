@@ -10,7 +10,7 @@ from pathlib import Path
 
 from core import server as start
 from core.base.errors import UserError
-from core.engines import environment, gpus, weights
+from core.engines import environment, gpus, our_port, weights
 from core.engines.dialects import llamacpp
 from core.engines.dialects.llamacpp import EMBEDDED_ENGINES, EMBEDDED_GGUF, embedded_card
 from core.engines.need import Need
@@ -42,7 +42,7 @@ def check_is_here() -> None:
     if url := environment.base_url():
         raise UserError(
             f"this run trains its model, and can't change the weights of the server at {url}. "
-            "Unset BASE_URL, and set MODEL to a folder on this machine"
+            "Unset BASE_URL (or OPENAI_BASE_URL), and set MODEL to a folder on this machine"
         )
 
 
@@ -53,7 +53,7 @@ def first() -> Weights:
     environment.check()
     named, engine = environment.model(), environment.engine()
     check_is_here()
-    start.check_starts(engine)
+    start.check_starts(environment.wanted())
     if engine == "embedded" or not (named or engine or gpus.count()):
         return Weights(EMBEDDED_GGUF)
     if environment.card().wheel:
@@ -98,7 +98,7 @@ def check(model: Weights) -> None:
         to_gguf.check(model.path, remedy)
         return
     start.gpu_engine().check_model(model.path)
-    if start.is_taken():
+    if our_port.is_taken(environment.hosting()):
         raise UserError(
             f"a program already uses port {environment.hosting().PORT}, and perhaps the GPU. Stop "
             "it, because a run that trains starts its own server"

@@ -421,7 +421,8 @@ def test_the_example_of_the_generator_works(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     moody.choose = lambda n, prompt: answer(200, chat("42"))
-    text = (Generator.__doc__ or "").replace("http://127.0.0.1:30000", moody.root)
+    monkeypatch.setenv("BASE_URL", moody.root)
+    text = Generator.__doc__ or ""
     example = doctest.DocTestParser().get_doctest(text, {}, "Generator", None, 0)
     assert example.examples and not doctest.DocTestRunner().run(example).failed
 

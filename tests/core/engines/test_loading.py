@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from core.engines import attach, gpus, holding, queries, waiting
+from core.engines import attach, environment, gpus, holding, our_port, queries, waiting
 from core.engines.need import Need
 from core.engines.process import free_port
 from core.engines.queries import Loading
 from core.rsa import RSA
-from core.server import graders_server, grading_server, is_taken, serving
+from core.server import graders_server, grading_server, serving
 from harness.run import solve_sync
 from tests.conftest import ended, python, run
 from tests.fakes.engines import StandIn, llama, models
@@ -278,7 +278,7 @@ def test_a_server_that_start_server_starts_is_waited_for_before_it_listens(
     monkeypatch.setenv("PORT", str(port))
     late: list[Slow] = []
     with holding.claimed("127.0.0.1", port):
-        assert is_taken()
+        assert our_port.is_taken(environment.hosting())
         threading.Timer(0.3, lambda: late.append(Slow(LOADING["llama.cpp"], 1, port=port))).start()
         with serving() as server:
             assert server.model == "big"
