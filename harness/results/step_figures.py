@@ -1,7 +1,7 @@
 """Count the replies and costs of a step, and compute its accuracies over problems."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -13,7 +13,6 @@ from core.eval import pass_at_k
 from harness.results.model import COUNTS, SELDOM
 from harness.results.over_runs import Values, merged, over_runs, rate
 from harness.results.populations import MemberRecord, Population, Sum
-from harness.results.scorer import counted_of
 
 PASS_AT = range(1, 9)
 TOKENS = ("prompt", "cached", "completion")
@@ -57,9 +56,7 @@ class StepCounts:
         self.seconds += sum(call["seconds"] for call in calls)
         self._add_sum("completion_tokens", (call["completion_tokens"] for call in members))
         self._add_sum("verification_tokens", (call["completion_tokens"] for call in side_calls))
-        for kind in TOKENS:
-            self._add_sum(kind, (call[f"{kind}_tokens"] for call in calls))
-        self._add_sum("cost", _dollars(calls, prices))
+        add_costs(self.sums, calls, prices)
 
     def _add_sum(self, name: str, amounts: Iterable[float | None]) -> None:
         self.sums[name] += Sum.from_amounts(amounts)
@@ -94,13 +91,24 @@ def commonest(counts: Counter[str]) -> str | None:
     return min(counts, key=lambda text: (-counts[text], text), default=None)
 
 
+def add_costs(
+    sums: MutableMapping[str, Sum], calls: Sequence[MemberRecord], prices: PricesBy
+) -> None:
+    """Add the tokens of the completions `calls` to `sums`, and the dollars of those whose model has
+    prices."""
+    for kind in TOKENS:
+        sums[kind] += Sum.from_amounts(call[f"{kind}_tokens"] for call in calls)
+    sums["cost"] += Sum.from_amounts(_dollars(calls, prices))
+
+
 def _dollars(calls: Sequence[MemberRecord], prices: PricesBy) -> list[float | None]:
     """Return the dollars of the completions whose model has prices."""
     amounts: list[float | None] = []
     for call in calls:
         prices_of_model = prices[call.get("by", "")]
         if prices_of_model:
-            amounts.append(prices_of_model.dollars(counted_of(call)))
+            counted = (call["prompt_tokens"], call["cached_tokens"], call["completion_tokens"])
+            amounts.append(prices_of_model.dollars(counted))
     return amounts
 
 
