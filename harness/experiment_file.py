@@ -104,7 +104,7 @@ def scaffold_named(name: str) -> Scaffold[Any]:
     """Return the scaffold of this name or experiment. Its own constants are as in the experiment.
     Raises UserError."""
     experiments = experiments_by_scaffold()
-    experiment = experiments.get(name, name)
+    experiment = experiments.get(name, name)  # `name` may be an experiment's already
     if experiment not in experiments.values():
         raise UserError(f"SCAFFOLD={name!s:.60} is not one of {', '.join(experiments)}")
     file = load(experiment)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from core.base import signals
 from core.base.errors import UserError, command
@@ -61,7 +61,7 @@ def say(line: str) -> None:
     print(f"fleet: {line}", flush=True)
 
 
-def serve(file: Path) -> None:
+def serve(file: Path) -> NoReturn:
     """Serve until a signal, and restart a server that ends. Raises UserError if it can't start or
     ends STARTS times."""
     if environment.hosting().BIND == "0.0.0.0":

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from core.base.prices import format_dollars as format_dollars
+from core.base.prices import format_dollars
 from core.constants import Constants
 from core.engines import gpus, on_gpu
 from core.engines.cards import Card

@@ -26,10 +26,10 @@ from core.types import GOOD, MAX_POINTS
 from harness.report import compare, run_table, tables, texts
 from harness.report.data import Results
 from harness.report.table import BETWEEN
-from harness.results import write as results
 from harness.results.find import archive
 from harness.results.model import TEXT, MemberResult, ProblemResult, StepResult
 from harness.results.registry import View
+from harness.results.write import now
 
 PageData = dict[str, Any]  # the data of a page
 Packed = Iterable[tuple[str, str]]  # packed texts by id
@@ -203,7 +203,7 @@ def rendered(
     demands."""
     pieces = PAGES.get_template(str(template)).generate(
         page=page_data,
-        made=results.now(),
+        made=now(),
         data=texts.packed(page_data).decode(),
         parts=parts,
         scripts=[path.read_text() for path in scripts],

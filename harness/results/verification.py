@@ -11,7 +11,7 @@ from harness.results.model import Row
 
 class SelfScores:
     """The self-scores of a run, or of several `runs` of the same problems. A problem's number is
-    its index * runs + the run."""
+    its index * runs + the run: with 2 runs, the first problem has the numbers 0 and 1."""
 
     def __init__(self, runs: int) -> None:
         self._runs = runs

@@ -9,7 +9,7 @@ from core.engines.cards import Card
 from core.engines.protocol import Server
 from core.eval import by_answer
 from core.grading.ungraded import ungraded
-from core.types import ANSWERS, EITHER, PROOFS, Grader
+from core.types import ANSWERS, EITHER, PROOFS, SCORER, Grader
 from harness import framing
 from harness.framing import Framing
 from harness.problems.sets import ProblemSet
@@ -81,7 +81,7 @@ def check_context(server: Server, config: Asking, framed: Framing | None = None)
 
 def asks_scorer(config: Asking) -> bool:
     """Return whether the constant VERIFIER selects the model at GRADER_URL."""
-    return getattr(config, "VERIFIER", "") == "scorer"
+    return getattr(config, "VERIFIER", "") == SCORER
 
 
 def check_scorer_is_set() -> None:
@@ -94,12 +94,8 @@ def check_scorer_is_set() -> None:
 
 
 def check_scorer(scorer: Server | None, config: Asking) -> None:
-    """Raise UserError if VERIFIER=scorer, but there is no `scorer` or it can't verify."""
-    if not asks_scorer(config):
-        return
-    if scorer is None:
-        check_scorer_is_set()
-    else:
+    """Raise UserError if VERIFIER=scorer, but the `scorer` can't verify."""
+    if scorer and asks_scorer(config):
         scorer.card.sampled(config)
         _check_continues(scorer.card, config, ("VERIFY_MODE",))
 

@@ -19,7 +19,8 @@ class Contract:
         self._members = 0  # size of the newest population
 
     def got(self, completion: Completion, names: tuple[str | int, ...]) -> None:
-        if (texts := tuple(map(str, names))) in self.asked:
+        texts = tuple(map(str, names))
+        if texts in self.asked:
             self._breach(
                 f"asked twice with the names {names}. Give each request of a problem different "
                 "names"
@@ -41,9 +42,8 @@ class Contract:
                     f"yielded parents={member.parents}, but the last population has "
                     f"{self._members} members"
                 )
-            self._owed.difference_update(
-                completion.key for completion in (member.completion, *member.side_calls)
-            )
+            for completion in (member.completion, *member.side_calls):
+                self._owed.discard(completion.key)
         self._members = len(population)
 
     def ended(self, was_cut: bool = False) -> None:

@@ -131,7 +131,7 @@ class Experiment(Generic[A]):
             # The limit in MINUTES covers all problems together, so all of them must begin at once.
             places = len(numbers)
         scorer = self.session.scorer
-        # The scaffold's requests to the scorer are counted when they return (_count_scorer).
+        # A grader may send requests to this server, too. So `ask` counts the scaffold's.
         second = self.session.generator(scorer, self.bar, _ignore) if scorer else nullcontext()
         run = Round[None](
             self.session, self.bar, places, lambda _: self._accuracy(), count=self._count
@@ -160,7 +160,7 @@ class Experiment(Generic[A]):
         ) -> Completion:
             completion = await requests.ask(messages, *names, to=to, **changes)
             if to:
-                self._count_scorer(completion)
+                self._count_in(self.scorer_counts, completion)
             return completion
 
         async def ask_for_grade(
@@ -210,33 +210,28 @@ class Experiment(Generic[A]):
         ]
         complete = min(running, default=max(map(len, self.steps)))
         if complete > self.reported:
-            figures = self.figures.metrics(0.0)["steps"]
-            for step in range(self.reported, complete):
-                self.reported = step + 1
-                run = {"experiment": self.session.name, "seed": self.config.SEED}
-                self.on_step(run | figures[step])
+            run = {"experiment": self.session.name, "seed": self.config.SEED}
+            for figures in self.figures.metrics(0.0)["steps"][self.reported : complete]:
+                self.reported += 1
+                self.on_step(run | figures)
 
     def _count(self, completion: Completion, is_new: bool) -> None:
         """Count a completion of the run's model."""
-        self.bar.arrived(completion, is_new)
+        self._count_in(self.counts, completion)
         self.arrived += 1
         if completion.error is not None:
             self.failed += 1
         rests_on = self.session.server.rests_on
-        if not is_new:
-            self.counts["reused"][completion.origin] += 1
-            if rests_on and self.session.journal.is_earlier(completion.key):
-                self.counts["reused_by"][rests_on] += 1
-        if completion.model:
-            self.counts["models"][completion.model] += 1
+        if rests_on and not is_new and self.session.journal.is_earlier(completion.key):
+            self.counts["reused_by"][rests_on] += 1
 
-    def _count_scorer(self, completion: Completion) -> None:
-        """Count a completion of the scorer."""
+    def _count_in(self, counts: dict[str, Counter[str]], completion: Completion) -> None:
+        """Count a completion in the bar, and in `counts` by its origin and model."""
         self.bar.arrived(completion, not completion.reused)
         if completion.reused:
-            self.scorer_counts["reused"][completion.origin] += 1
+            counts["reused"][completion.origin] += 1
         if completion.model:
-            self.scorer_counts["models"][completion.model] += 1
+            counts["models"][completion.model] += 1
 
     def _accuracy(self) -> str:
         """Format the mean accuracy (or grade) of the newest populations. Return "" if none is

@@ -3,10 +3,9 @@ bounded over all looks.
 
 The problems are regarded as independent draws from all problems of their kind, because their order
 is random. Each test is a bet against its hypothesis. If the hypothesis is true, the capital is a
-nonnegative supermartingale that begins at
-1. By Ville's inequality it ever reaches 1 / alpha with a chance of at most alpha (Howard et al.
-2021, Annals of Statistics 49; Waudby-Smith and Ramdas 2024, Journal of the Royal Statistical
-Society B 86). benchmarks/race.py simulates races."""
+nonnegative supermartingale that begins at 1. By Ville's inequality it ever reaches 1 / alpha with a
+chance of at most alpha (Howard et al. 2021, Annals of Statistics 49; Waudby-Smith and Ramdas 2024,
+Journal of the Royal Statistical Society B 86). benchmarks/race.py simulates races."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-# shares of the capital. The test's capital is the mean over them
+# Shares of the capital. The test's capital is the mean over them.
 BETS = np.array([[0.1], [0.2], [0.4], [0.8]])
 CLAIM = 0.2  # the part of alpha for `is_settled`
 STEP = 0.005  # distance of the tested means

@@ -116,12 +116,16 @@ def sweep(
             raise refusal(error, experiment) from None
         name = session.named(runs.common, f"{experiment}_sweep")
         command = session.Command(name, runs.common, environment.card())
-        has_scorer = any(asks_scorer(cell.config) for cell in runs.cells)
         with session.open_on_problems(
-            command, results_dir(), runs, grader, has_scorer=has_scorer
+            command, results_dir(), runs, grader, has_scorer=_has_scorer(runs)
         ) as opened:
             table = _Sweeping(runs, opened, grader, on_step).run()
         print(f"\n{table}\nresults {opened.folder / name}\nreport  bash scripts/report.sh {name}")
+
+
+def _has_scorer(runs: grid.Grid) -> bool:
+    """Return whether a run of the sweep has VERIFIER=scorer."""
+    return any(asks_scorer(cell.config) for cell in runs.cells)
 
 
 class _Sweeping:
@@ -177,8 +181,7 @@ class _Sweeping:
 
     def _prices(self) -> Prices | None:
         """Return the prices of the model, or None if a second model has other ones."""
-        has_scorer = any(asks_scorer(cell.config) for cell in self.runs.cells)
-        return None if has_scorer else self.opened.server.card.price
+        return None if _has_scorer(self.runs) else self.opened.server.card.price
 
     def _notes(self) -> list[str]:
         """Return the notes on combinations that were left out or are not finished."""

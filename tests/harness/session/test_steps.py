@@ -30,9 +30,8 @@ def test_each_step_is_reported_once_with_its_final_figures(
     for seed in (0, 1):
         name = f"rsa-seed{seed}"
         written = load(results / "rsa", name)["metrics"]["steps"]
-        own = [row for row in steps if row["seed"] == seed]
-        timed = [{"experiment": name, "seed": seed} | row for row in written]
-        assert own == timed
+        reported = [row for row in steps if row["seed"] == seed]
+        assert reported == [{"experiment": name, "seed": seed} | row for row in written]
     again: list[dict[str, Any]] = []
     solve_sync(RSA, TWO, RUNS=2, on_step=again.append, **SIZE)
     assert [row["step"] for row in again] == [row["step"] for row in steps]
