@@ -18,11 +18,11 @@ from dataclasses import dataclass, field, replace
 from math import comb
 
 from core.base.errors import UserError
-from core.grading.canonical import NOTHING, NUMBER, WORDS, canonical, is_aime
+from core.grading.canonical import NUMBER
 from core.grading.extraction import Extraction
-from core.grading.sympy_process import math_equal
-from core.grading.text import read, read_reply
-from core.grading.verdicts import comparable, doubt_of, in_point_form
+from core.grading.kind import Kind
+from core.grading.kinds import kind_of, named
+from core.grading.text import text_read
 from core.types import Ask, Completion, Grade, Graded, Population, Problem
 
 # comparisons by sympy in one vote, enough for 35 different answers, if none is undecided
@@ -43,7 +43,8 @@ def extract_answer(text: str, answer_type: str = "math") -> str | None:
 
     Args:
         text: the output, with or without thinking.
-        answer_type: "math", or "integer" for whole numbers from 0 to 999 (AIME), which lose units.
+        answer_type: "math", "integer" for whole numbers from 0 to 999 (AIME), which lose units, or
+            another kind in core/grading/kinds.
 
     Returns:
         The cleaned answer in LaTeX, or None if the text states none.
@@ -54,7 +55,7 @@ def extract_answer(text: str, answer_type: str = "math") -> str | None:
         >>> extract_answer("6 * 7 is 42") is None
         True
     """
-    return read(text, answer_type=answer_type).answer
+    return named(answer_type)().read(text).answer
 
 
 # --- compare ---
@@ -67,7 +68,7 @@ def is_correct(answer: str | None, reference: str, answer_type: str = "math") ->
         answer: an answer such as "1/2", or an output that states one. None is wrong.
         reference: the reference answer.
         answer_type: "math" compares values with sympy. "integer" compares whole numbers from 0 to
-            999.
+            999. Other kinds are in core/grading/kinds.
 
     Returns:
         Whether they are equal. If sympy cannot decide, the answer counts as wrong.
@@ -90,32 +91,10 @@ def is_correct(answer: str | None, reference: str, answer_type: str = "math") ->
 
 
 def is_equal(answer: str | None, truth: str, answer_type: str = "math") -> bool | None:
-    """Return whether `answer` equals `truth`, or None without a verdict (see math_equal in
-    core/grading/sympy_process.py). A missing answer is wrong. For "math", it may block for seconds:
-    in asyncio, use a thread. Raises UserError if sympy's process does not start."""
-    if answer is None:
-        return False
-    mine = canonical(answer, answer_type)
-    theirs = canonical(truth, answer_type)
-    if answer_type == "integer":
-        return is_aime(mine) and mine == theirs
-    if mine == theirs:
-        return True
-    if NUMBER.fullmatch(mine) and NUMBER.fullmatch(theirs):
-        return False
-    # words are not products of letters: star is not rats
-    if WORDS.fullmatch(mine) or WORDS.fullmatch(theirs):
-        return mine in NOTHING and theirs in NOTHING
-    my_formula = comparable(answer)
-    their_formula = comparable(truth)
-    verdict = math_equal(my_formula, their_formula)
-    if verdict is False:
-        pair = in_point_form(my_formula, their_formula)
-        if pair is None:
-            pair = in_point_form(their_formula, my_formula)
-        if pair is not None:
-            return is_equal(*pair, "math")
-    return verdict
+    """Return whether `answer` equals `truth`, or None without a verdict (see Math.is_equal in
+    core/grading/kinds/math.py, which may block for seconds). A missing answer is wrong. Raises
+    UserError if sympy's process does not start."""
+    return False if answer is None else named(answer_type)().is_equal(answer, truth)
 
 
 # --- vote ---
@@ -130,7 +109,7 @@ def majority_vote(answers: Sequence[str | None], answer_type: str = "math") -> s
 
     Args:
         answers: the answers of the samples, None for a missing one, which does not vote.
-        answer_type: "math" or "integer", as in is_correct.
+        answer_type: "math", "integer" or another kind, as in extract_answer.
 
     Returns:
         The winning answer in its shortest spelling, or None without votes.
@@ -142,7 +121,7 @@ def majority_vote(answers: Sequence[str | None], answer_type: str = "math") -> s
         >>> majority_vote(["0.5", r"\frac{1}{2}", "3", None])
         '0.5'
     """
-    vote = groups(answers, answer_type)
+    vote = groups(answers, named(answer_type)())
     return vote.spelled[vote.tied[0]] if vote.tied else None
 
 
@@ -172,23 +151,20 @@ class Groups:
         largest = max(counts.values(), default=0)
         return tuple(name for name in counts if counts[name] == largest)
 
-    def score(self, truth: str, answer_type: str = "math") -> float:
-        """Score the majority vote: 1 if it is right, else 0. A tie scores the share of its answers
-        that are right. Without votes, the score is 0."""
-        tied = self.tied
-        if not tied:
-            return 0.0
-        right = [name for name in tied if is_equal(self.spelled[name], truth, answer_type)]
-        return len(right) / len(tied)
+    def score(self, kind: Kind) -> float:
+        """Score the majority vote: the mean score of the tied answers, so that a tie scores the
+        share of its right answers. Without votes, the score is 0."""
+        scores = [kind.score(self.spelled[name]) or 0.0 for name in self.tied]
+        return sum(scores) / len(scores) if scores else 0.0
 
 
-def groups(answers: Sequence[str | None], answer_type: str = "math") -> Groups:
+def groups(answers: Sequence[str | None], kind: Kind) -> Groups:
     """Group equal answers. Answers with the same canonical form are equal.
 
-    For "math", sympy also compares forms. It starts with the most frequent form. Of equally
-    frequent forms, shorter forms come first. Each form joins the first group whose name it equals,
-    or starts a new group under its own name. Equality is not transitive (5 km = 5 and 5 = 5 cm),
-    but the order of `answers` has no effect.
+    Some kinds also compare answers of different forms (math, by sympy). Comparison starts with the
+    most frequent form. Of equally frequent forms, shorter forms come first. Each form joins the
+    first group whose name it equals, or starts a new group under its own name. Equality is not
+    transitive (5 km = 5 and 5 = 5 cm), but the order of `answers` has no effect.
 
     Sympy compares at most MAX_COMPARISONS pairs, and never two numbers. Pairs without a verdict
     count as different. After an undecided pair, both answers are compared with NEUTRAL. If that is
@@ -197,7 +173,7 @@ def groups(answers: Sequence[str | None], answer_type: str = "math") -> Groups:
     spellings: defaultdict[str, list[str]] = defaultdict(list)
     forms: list[str | None] = []
     for answer in answers:
-        form = None if answer is None else canonical(answer, answer_type)
+        form = None if answer is None else kind.canonical(answer)
         forms.append(form)
         if answer is not None and form is not None:
             spellings[form].append(answer)
@@ -207,8 +183,8 @@ def groups(answers: Sequence[str | None], answer_type: str = "math") -> Groups:
     }
     names = {form: form for form in ranked}
     undecided = 0
-    if answer_type == "math":
-        names, undecided = _joined(spelled)
+    if kind.compares:
+        names, undecided = _joined(spelled, kind)
     return Groups(
         tuple(None if form is None else names[form] for form in forms),
         {form: spelled[form] for form in ranked if names[form] == form},
@@ -216,7 +192,7 @@ def groups(answers: Sequence[str | None], answer_type: str = "math") -> Groups:
     )
 
 
-def _joined(spelled: Mapping[str, str]) -> tuple[dict[str, str], int]:
+def _joined(spelled: Mapping[str, str], kind: Kind) -> tuple[dict[str, str], int]:
     """Return the group's name for each canonical form, and the number of undecided pairs.
     `spelled` maps each form to one answer."""
     names: dict[str, str] = {}
@@ -231,7 +207,7 @@ def _joined(spelled: Mapping[str, str]) -> tuple[dict[str, str], int]:
                 continue
             # sorted, because verdicts are cached by order
             first, second = sorted((spelled[form], spelled[name]))
-            verdict = is_equal(first, second, "math")
+            verdict = kind.is_equal(first, second)
             budget -= 1
             if verdict:
                 names[form] = name
@@ -240,7 +216,7 @@ def _joined(spelled: Mapping[str, str]) -> tuple[dict[str, str], int]:
                 undecided += 1
                 budget -= 2
                 for suspect in (form, name):
-                    if is_equal(spelled[suspect], NEUTRAL, "math") is None:
+                    if kind.is_equal(spelled[suspect], NEUTRAL) is None:
                         hanging.add(suspect)
         names.setdefault(form, form)
     return names, undecided
@@ -291,12 +267,13 @@ def grade_answers(problem: Problem, population: Population) -> Graded:
             f"problem {problem.id} has no reference answer. Add one to its row, or use another "
             "grader"
         )
-    grades = [_grade_reply(problem, member.completion) for member in population]
-    vote = groups([grade.answer for grade in grades], problem.answer_type)
+    kind = kind_of(problem)
+    grades = [_grade_reply(kind, problem, member.completion) for member in population]
+    vote = groups([grade.answer for grade in grades], kind)
     ranks = {name: rank for rank, name in enumerate(vote.counts)}
     return Graded(
         grades,
-        vote.score(problem.answer, problem.answer_type),
+        vote.score(kind),
         vote.tied[0] if vote.tied else None,
         vote.tied,
         tuple(None if name is None else ranks[name] for name in vote.names),
@@ -304,46 +281,53 @@ def grade_answers(problem: Problem, population: Population) -> Graded:
     )
 
 
-def _grade_reply(problem: Problem, reply: Completion) -> Grade:
+def read_reply(problem: Problem, reply: Completion, text: str | None = None) -> Extraction:
+    """Read the answer of a `reply`, or of its `text` before a forced answer or wait, as the
+    problem's `answer_form` says. The form "whole" also reads the thinking."""
+    way = problem.answer_form
+    text = text_read(reply, reply.text if text is None else text, way)
+    return kind_of(problem).read(text, way, reply.truncated)
+
+
+def _grade_reply(kind: Kind, problem: Problem, reply: Completion) -> Grade:
     """Grade a reply, and its texts before a forced answer and before each wait."""
-    grade = _grade(problem, reply, reply.text)
+    grade = _grade(kind, problem, reply, reply.text)
     if reply.forced is not None:
-        grade = replace(grade, unforced=_grade(problem, reply, reply.answer))
+        grade = replace(grade, unforced=_grade(kind, problem, reply, reply.answer))
     # thinking ended before each wait, so it was not truncated
     ended = replace(reply, finish_reason="stop")
-    before_waits = tuple(_grade(problem, ended, answer) for answer in reply.before_waits)
+    before_waits = tuple(_grade(kind, problem, ended, answer) for answer in reply.before_waits)
     return replace(grade, before_waits=before_waits)
 
 
-def _grade(problem: Problem, reply: Completion, text: str) -> Grade:
-    """Grade a `text` of the reply. An undecided answer counts as wrong, with a doubt. A wrong
-    "math" answer has a doubt unless it certainly differs from the reference answer."""
-    extraction = _with_one_answer(read_reply(problem, reply, text), problem)
-    truth = problem.answer or ""
+def _grade(kind: Kind, problem: Problem, reply: Completion, text: str) -> Grade:
+    """Grade a `text` of the reply. An undecided answer counts as wrong, with a doubt. The kind may
+    add a doubt about the verdict."""
+    extraction = _with_one_answer(kind, read_reply(problem, reply, text), problem)
     answer = extraction.answer
-    if answer and extraction.name and "=" in truth:
+    if answer and extraction.name and "=" in (problem.answer or ""):
         answer = f"{extraction.name} = {answer}"
-    verdict = is_equal(answer, truth, problem.answer_type)
+    score = kind.score(answer)
     doubt = extraction.doubt
-    if verdict is None:
+    if score is None:
         return Grade(0.0, extraction.answer, doubt or "undecided", is_undecided=True)
-    if answer and not doubt and problem.answer_type == "math":
-        doubt = doubt_of(answer, truth, verdict)
-    return Grade(float(verdict), extraction.answer, doubt)
+    if answer and not doubt:
+        doubt = kind.doubt(answer, score)
+    return Grade(score, extraction.answer, doubt)
 
 
-def _with_one_answer(extraction: Extraction, problem: Problem) -> Extraction:
+def _with_one_answer(kind: Kind, extraction: Extraction, problem: Problem) -> Extraction:
     """Return the extraction without its doubt if its answers are several spellings of one answer.
     If the sentence in the box equals the reference answer, the sentence is the answer, and not its
     number."""
     sentence = extraction.sentence
-    if sentence and is_equal(sentence, problem.answer or "", problem.answer_type):
+    if sentence and kind.is_equal(sentence, problem.answer or ""):
         return replace(extraction, answer=sentence)
     others = extraction.others
     if not others:
         return extraction
     if extraction.doubt == "list":
-        is_one = len(groups(others, problem.answer_type).counts) == 1
+        is_one = len(groups(others, kind).counts) == 1
         return replace(extraction, answer=others[-1], doubt=None) if is_one else extraction
-    is_one = len(groups([extraction.answer, *others], problem.answer_type).counts) == 1
+    is_one = len(groups([extraction.answer, *others], kind).counts) == 1
     return replace(extraction, doubt=None) if is_one else extraction

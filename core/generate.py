@@ -29,7 +29,7 @@ from core.client.reply import Reply
 from core.client.request import Request, chat_body, closed_thinking
 from core.client.retry import RetryingClient
 from core.engines.protocol import CANNOT, Server, untagged
-from core.types import CHARACTERS, ELICITED_ANSWER, Completion, Messages, Sampling, opening_for
+from core.types import CHARACTERS, Completion, Messages, Sampling
 
 STALL_SECONDS = 300.0  # by default, a try that receives no data for this long fails
 # raise it if the meaning of a journaled completion or a default of Sampling changes
@@ -296,8 +296,8 @@ class Generator:
             return before
         if cannot := self.server.cannot_continue:
             raise Unable(cannot)
-        box = opening_for(ELICITED_ANSWER, sampling.elicit)
-        opening = f"{before.answer}\n\n{box}".lstrip()
+        answer_opening = continued.elicited_opening(sampling.elicit)
+        opening = f"{before.answer}\n\n{answer_opening}".lstrip()
         request = request.with_sampling(
             answer_opening=opening, answer_tokens=sampling.elicited_tokens
         )

@@ -10,9 +10,11 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from core.constants import AUTO, BOXED, LAST_NUMBER, TEXT, WHOLE, Carrying
+from core.constants import Carrying, Forced, Sampled
+from core.grading.kinds import kind_of
 from core.types import (
     CHARACTERS,
     FORCED_ANSWER,
@@ -20,6 +22,7 @@ from core.types import (
     Completion,
     Message,
     Problem,
+    Sampling,
     Wording,
 )
 
@@ -74,31 +77,25 @@ Check every step of the candidate <solution and decide whether its final answer 
 and decide whether it proves all that the problem asks for, without an error or a serious gap>. \
 End with one line: "Verdict: True" or "Verdict: False".""")
 
-# The text of {form} in a prompt for each value of ANSWER. {Form} begins a sentence.
-FORMS = {
-    BOXED: "put the final answer in \\boxed{}.",
-    AUTO: "put the final answer in \\boxed{}.",
-    WHOLE: "put the final answer in \\boxed{}.",
-    TEXT: 'end with a last line "The answer is …" that states the final answer.',
-    LAST_NUMBER: "end with a last line that contains only the final answer, as a number.",
-}
-
 # The beginning of a verdict. It opens the reply for P(True), and the verdict after thinking that
 # was cut off.
 VERDICT = "Verdict:"
+
+_BOXED_PROBLEM = Problem("", "", None)
 
 
 def request(wording: Wording | str, problem: Problem, **texts: Any) -> list[Message]:
     """Build the messages of one request from a prompt, the problem and the `texts` that it
     shows."""
     template = wording if isinstance(wording, str) else wording.text_for(problem.is_proof)
-    content = template.format(problem=problem.statement, **forms(problem.answer_form), **texts)
+    content = template.format(problem=problem.statement, **forms(problem), **texts)
     return [{"role": "user", "content": content}]
 
 
-def forms(answer_form: str) -> dict[str, str]:
-    """Return the texts of {form} and {Form} for a value of ANSWER."""
-    form = FORMS[answer_form]
+def forms(problem: Problem) -> dict[str, str]:
+    """Return the texts of {form} and {Form} in a prompt: how a reply has to state its answer, by
+    the kind of answer (core/grading/kinds) and the constant ANSWER. {Form} begins a sentence."""
+    form = kind_of(problem).form(problem.answer_form)
     return {"form": form, "Form": form[0].upper() + form[1:]}
 
 
@@ -140,11 +137,26 @@ def verify(problem: Problem, candidate: str) -> list[Message]:
     return request(VERIFY, problem, candidate=candidate.strip())
 
 
+def sampling_for(problem: Problem, config: Sampled) -> Sampling:
+    """Return the sampling parameters for a solution of a problem, from an experiment's constants.
+    The problem's kind decides how a forced answer begins, and (if ELICIT=1) what an answer is."""
+    kind = kind_of(problem)
+    sampling = Sampling.from_config(config, kind.is_proof)
+    if kind.is_proof:
+        return sampling
+    if sampling.answer_tokens:
+        opening = kind.opening(FORCED_ANSWER, problem.answer_form)
+        sampling = replace(sampling, answer_opening=opening)
+    if isinstance(config, Forced) and config.ELICIT:
+        sampling = replace(sampling, elicit=problem.form_and_type)
+    return sampling
+
+
 def prompts_sha256(prompts: Sequence[str | Wording], is_proof: bool = False) -> str:
     """Return the SHA-256 of the texts for proofs (`is_proof`) or answers, including the opening of
     a forced answer. The hash is the same for each value of ANSWER."""
     texts = [prompt if isinstance(prompt, str) else prompt.text_for(is_proof) for prompt in prompts]
-    for name, form in forms(BOXED).items():
+    for name, form in forms(_BOXED_PROBLEM).items():
         escaped = form.replace("{}", "{{}}")  # as in a template
         texts = [text.replace(f"{{{name}}}", escaped) for text in texts]
     texts.append(FORCED_PROOF if is_proof else FORCED_ANSWER)

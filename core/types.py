@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, runtime_checkable
 
-from core.constants import BOXED, LAST_NUMBER, TEXT, A, Forced, Sampled, Waiting
+from core.constants import BOXED, A, Forced, Sampled, Waiting
 
 Message = dict[str, str]  # with "role" and "content", as in OpenAI's API
 Messages = Sequence[Message]
@@ -15,7 +15,7 @@ FORCED_ANSWER = "Time is up. The final answer is \\boxed{"
 FORCED_PROOF = "Time is up. This is the proof, as far as it goes:"
 # continues a reply that ended without an answer (ELICIT=1)
 ELICITED_ANSWER = "Therefore, the answer is \\boxed{"
-BOX = " \\boxed{"  # the end of these openings, left out if ANSWER=text or ANSWER=number
+BOX = " \\boxed{"  # the end of these openings, which kinds of answers may replace
 ELICITED_TOKENS = 32  # the token cap of an elicited answer if ANSWER_TOKENS is 0
 # Meanings of the servers' finish reasons, in lower case and without details such as ": SAFETY".
 CUT = "length"
@@ -52,33 +52,28 @@ def end_of(finish_reason: str | None) -> str:
     return ""
 
 
-def opening_for(text: str, form_and_type: str) -> str:
-    """Return the opening `text` of an answer, without its box if the reading
-    (Problem.form_and_type) expects none."""
-    if form_and_type.startswith((f"{TEXT} ", f"{LAST_NUMBER} ")):
-        return text.removesuffix(BOX)
-    return text
-
-
 @dataclass(frozen=True)
 class Problem:
     """A problem. `answer` is the reference answer as text, or None if there is none.
 
-    `answer_type` is "integer" (AIME's 0-999), "math" (any answer that core/grading/equality.py
-    compares) or "proof". `columns` is the row of the data set, with its own names. Graders use a
-    reference `solution`, the `guidelines` for points (IMO-ProofBench), and a `grading_scheme` with
-    the points of each step (ProofBench). Missing texts are "". `split` names a part of the data
-    set. `answer_form` is the constant ANSWER of the run: how replies state their answer."""
+    `answer_type` names a kind of answer in core/grading/kinds: "math" (numbers and formulas,
+    compared by value), "integer" (AIME's 0-999), "proof" and others. `details` has what the kind
+    needs beside the answer, such as the options of a choice. `columns` is the row of the data set,
+    with its own names. Graders use a reference `solution`, the `guidelines` for points
+    (IMO-ProofBench), and a `grading_scheme` with the points of each step (ProofBench). Missing texts are "".
+    `split` names a part of the data set. `answer_form` is the constant ANSWER of the run: how
+    replies state their answer."""
 
     id: str
     statement: str
     answer: str | None
-    answer_type: str = "integer"
+    answer_type: str = "math"
     columns: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     solution: str = ""
     guidelines: str = ""
     grading_scheme: str = ""
     split: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
     answer_form: str = field(default=BOXED, compare=False)
 
     @property
@@ -128,12 +123,9 @@ class Sampling:
     )
 
     @classmethod
-    def from_config(
-        cls, config: Sampled, is_proof: bool = False, answer_type: str = ""
-    ) -> "Sampling":
-        """Return the sampling parameters for a solution or a proof, from an experiment's constants.
-        Solutions of a problem with this `answer_type` are continued if they lack an answer and
-        ELICIT is 1."""
+    def from_config(cls, config: Sampled, is_proof: bool = False) -> "Sampling":
+        """Return the sampling parameters for a text, or for a proof, from an experiment's constants
+        (see sampling_for in core/prompts.py)."""
         sampling = cls(
             temperature=config.TEMPERATURE,
             top_p=config.TOP_P,
@@ -144,13 +136,8 @@ class Sampling:
         if isinstance(config, Waiting) and config.WAITS:
             sampling = replace(sampling, waits=config.WAITS, wait_word=config.WAIT_WORD)
         if isinstance(config, Forced) and config.ANSWER_TOKENS:
-            opening = opening_for(FORCED_ANSWER, answer_type)
-            sampling = replace(sampling, answer_tokens=config.ANSWER_TOKENS, answer_opening=opening)
-        if is_proof:
-            return replace(sampling, answer_opening=FORCED_PROOF)
-        if isinstance(config, Forced) and config.ELICIT:
-            sampling = replace(sampling, elicit=answer_type)
-        return sampling
+            sampling = replace(sampling, answer_tokens=config.ANSWER_TOKENS)
+        return replace(sampling, answer_opening=FORCED_PROOF) if is_proof else sampling
 
     def with_changes(self, **changes: Any) -> "Sampling":
         """Return the parameters with `changes`. Requests with changes are side calls, so nothing is

@@ -17,8 +17,10 @@ from core.client.failures import Failure
 from core.client.reply import Reply
 from core.client.request import Request
 from core.constants import BOXED
-from core.grading.text import read, text_read
-from core.types import CHARACTERS, CUT, Completion, Sampling
+from core.grading.kind import Kind
+from core.grading.kinds import named
+from core.grading.text import text_read
+from core.types import CHARACTERS, CUT, ELICITED_ANSWER, Completion, Sampling
 
 NO_THINKING = "the completion shows no thinking to continue"
 LEFT_OUT = "the server dropped the thinking that it should continue"
@@ -74,9 +76,20 @@ def lacks_answer(completion: Completion, reading: str) -> bool:
     is_silent = completion.empty or completion.only_calls or bool(completion.error)
     if not is_ended(completion) or is_silent or completion.forced is not None:
         return False
-    answer_form, _, answer_type = reading.rpartition(" ")
-    text = text_read(completion, completion.answer, answer_form)
-    return read(text, answer_form or BOXED, answer_type).answer is None
+    way, kind = _way_and_kind(reading)
+    text = text_read(completion, completion.answer, way)
+    return kind.read(text, way).answer is None
+
+
+def elicited_opening(reading: str) -> str:
+    """Return the text that opens an elicited answer, for a Problem.form_and_type."""
+    way, kind = _way_and_kind(reading)
+    return kind.opening(ELICITED_ANSWER, way)
+
+
+def _way_and_kind(reading: str) -> tuple[str, Kind]:
+    way, _, answer_type = reading.rpartition(" ")
+    return way or BOXED, named(answer_type)()
 
 
 def is_ended(completion: Completion) -> bool:

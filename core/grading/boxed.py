@@ -1,8 +1,6 @@
 r"""Read the answer in the last complete \boxed{} of a text, or else in its last `Final:` line
 (final.py). If the reply continues with another problem or turn (core/base/turns.py), only the part
-with its answer is read. Cleaning never changes a number: 1,024 does not become 1. Answers of type
-"integer" are whole numbers from 0 to 999, as in AIME. They lose units and are compared as text.
-"math" answers are compared by meaning (core/eval.py)."""
+with its answer is read. A grammar (grammar.py) tells what the content of a box means."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,11 +10,10 @@ from itertools import chain, takewhile
 
 from core.base.turns import Part, parts_of
 from core.grading.boxes import BOX, answering_boxes, box_contents, is_point, joined_boxes
-from core.grading.canonical import canonical, dropped_name, is_aime, read_value
 from core.grading.escapes import restored, restored_within
 from core.grading.extraction import Extraction
 from core.grading.final import final_lines, says_nothing
-from core.grading.sentence import value_in
+from core.grading.grammar import Grammar
 from core.types import MAX_ANSWER_CHARS
 
 # most other answers in boxes and `Final:` lines to compare with the answer that counts
@@ -24,19 +21,17 @@ MAX_OTHERS = 8
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1b]")
 
 
-def extract(text: str, answer_type: str = "integer", truncated: bool = False) -> Extraction:
+def extract(text: str, grammar: Grammar, truncated: bool = False) -> Extraction:
     r"""Read the answer of `text`, a completion without its thinking, in linear time. Never raises.
 
     The last complete \boxed{} or \fbox{} that is not empty counts, with any box inside it. Without
     a box, the last `Final:` line that is not empty counts. "042" becomes "42", and "1{,}024"
     becomes "1024"."""
-    return in_turns(
-        restored(text), partial(of_part, answer_type=answer_type), answer_type, truncated
-    )
+    return in_turns(restored(text), partial(of_part, grammar=grammar), grammar, truncated)
 
 
 def in_turns(
-    text: str, read_part: Callable[..., Extraction], answer_type: str, truncated: bool
+    text: str, read_part: Callable[..., Extraction], grammar: Grammar, truncated: bool
 ) -> Extraction:
     """Read the first part of a reply that has an answer (turns.py), or else the whole `text`.
 
@@ -48,7 +43,7 @@ def in_turns(
         is_last = index == len(parts) - 1
         extraction = read_part(part.text, truncated=truncated and is_last)
         if extraction.answer is not None:
-            return _of_parts(parts, index, extraction, answer_type, truncated)
+            return _of_parts(parts, index, extraction, grammar, truncated)
         if extraction.doubt in ("unclosed", "unreadable"):
             broken = extraction.doubt
             break
@@ -57,7 +52,7 @@ def in_turns(
 
 
 def _of_parts(
-    parts: Sequence[Part], index: int, extraction: Extraction, answer_type: str, truncated: bool
+    parts: Sequence[Part], index: int, extraction: Extraction, grammar: Grammar, truncated: bool
 ) -> Extraction:
     """Return the `extraction` of the part `index`, with a doubt if the other parts give a reason
     for one."""
@@ -68,20 +63,20 @@ def _of_parts(
     if any(part.is_after_token for part in parts[1 : index + 1]):
         return replace(extraction, doubt="next turn")
     later = takewhile(lambda part: not part.is_after_token, parts[index + 1 :])
-    answers = (answer for part in later for answer in stated(part.text, answer_type))
-    others = others_of(answers, extraction.answer or "", answer_type)
+    answers = (answer for part in later for answer in stated(part.text, grammar))
+    others = others_of(answers, extraction.answer or "", grammar)
     return replace(extraction, doubt="several" if others else None, others=_comparable(others))
 
 
-def of_part(text: str, answer_type: str = "integer", truncated: bool = False) -> Extraction:
+def of_part(text: str, grammar: Grammar, truncated: bool = False) -> Extraction:
     """Read the answer of a part of a reply, as `extract` describes."""
-    boxes = _contents(text, answer_type)
+    boxes = _contents(text, grammar)
     is_boxed = bool(boxes.values) or boxes.is_unclosed
     lines = _lines(text, is_boxed, truncated)
     candidates: Sequence[str | None] = boxes.values if is_boxed else lines
     earlier = iter(reversed(candidates))  # read lazily, because few are needed
-    chosen, answer = _last_answer(earlier, answer_type)
-    sentence = _sentence_of(chosen, answer_type)
+    chosen, answer = _last_answer(earlier, grammar)
+    sentence = grammar.sentence(restored_within(chosen)) if chosen else ""
     others: Sequence[str | None] = []
     doubt: str | None
     if truncated:
@@ -90,26 +85,26 @@ def of_part(text: str, answer_type: str = "integer", truncated: bool = False) ->
         doubt = "unclosed"
     elif not answer:
         doubt = _reason_for_no_answer(answer, candidates)
-    elif answer_type == "integer" and not is_aime(answer):
-        doubt = "not an integer"
+    elif grammar.fault(answer):
+        doubt = grammar.fault(answer)
     else:
         above = reversed(lines) if is_boxed else iter(())
-        values = (value_of(content, answer_type) for content in chain(earlier, above))
-        others = others_of(values, answer, answer_type)
+        values = (value_of(content, grammar) for content in chain(earlier, above))
+        others = others_of(values, answer, grammar)
         doubt = _doubt_of_answer(others, boxes.members, chosen, sentence)
         others = others or boxes.members
-    name = dropped_name(chosen, answer_type) if answer else ""
+    name = grammar.dropped_name(chosen) if chosen and answer else ""
     return Extraction(answer or None, doubt, _comparable(others), sentence, name)
 
 
 def _last_answer(
-    candidates: Iterator[str | None], answer_type: str
+    candidates: Iterator[str | None], grammar: Grammar
 ) -> tuple[str | None, str | None]:
     """Return the first of the `candidates` that is no placeholder, and its answer."""
     chosen: str | None = ""
     answer: str | None = ""
     for chosen in candidates:
-        answer = value_of(chosen, answer_type)
+        answer = value_of(chosen, grammar)
         if answer != "":
             break
     return chosen, answer
@@ -143,18 +138,18 @@ class _Contents:
     is_unclosed: bool
 
 
-def _contents(text: str, answer_type: str) -> _Contents:
+def _contents(text: str, grammar: Grammar) -> _Contents:
     """Return the contents of the boxes, without those that repeat the instruction."""
     boxes, is_unclosed = answering_boxes(text)
     contents = [text[box.start : box.end] for box in boxes]
     single = _Contents(contents, [], is_unclosed)
-    if answer_type == "integer":
+    if not grammar.joins_boxes:
         return single
     joined = joined_boxes(text, boxes)
-    values = [value_of(text[box.start : box.end], answer_type) for box in joined]
+    values = [value_of(text[box.start : box.end], grammar) for box in joined]
     members = [value for value in values if value]
     listed = ", ".join(members)
-    different = others_of(values, "", answer_type)
+    different = others_of(values, "", grammar)
     if len(members) < len(values) or len(different) < 2 or len(listed) > MAX_ANSWER_CHARS:
         return single
     if is_point(text, joined[0], joined[-1]):
@@ -169,35 +164,27 @@ def _comparable(others: Sequence[str | None]) -> tuple[str, ...]:
     return readable if len(readable) == len(others) <= MAX_OTHERS else ()
 
 
-def value_of(box: str | None, answer_type: str) -> str | None:
+def value_of(box: str | None, grammar: Grammar) -> str | None:
     """Return the answer in the content of a box or `Final:` line, "" for a placeholder, None if it
     is unreadable."""
     if box is None:
         return None
     if says_nothing(box) and box.strip() != "?":  # with "?", a model gives up
         return ""
-    text = read_value(restored_within(box), answer_type)
+    text = grammar.value(restored_within(box))
     if text is None:
         return None
-    if not text or (says_nothing(text) and text != "?"):
-        return ""
-    value = value_in(text)
-    return text if value is None else read_value(value, answer_type) or text
+    is_answer = text and (text == "?" or not says_nothing(text))
+    return text if is_answer else ""
 
 
-def _sentence_of(box: str | None, answer_type: str) -> str:
-    """Return the content of a box if its answer is the number of a sentence, else ""."""
-    text = read_value(restored_within(box), answer_type) if box else ""
-    return text if text and value_in(text) else ""
-
-
-def stated(text: str, answer_type: str = "integer") -> list[str | None]:
+def stated(text: str, grammar: Grammar) -> list[str | None]:
     """List the different cleaned answers in boxes and `Final:` lines. An unreadable answer is None.
     "" is left out."""
     text = restored(text)
     boxes, is_unclosed = box_contents(text)
     lines = _lines(text, has_box=bool(boxes) or is_unclosed)
-    values = [value_of(content, answer_type) for content in [*boxes, *lines]]
+    values = [value_of(content, grammar) for content in [*boxes, *lines]]
     return [value for value in dict.fromkeys(values) if value != ""]
 
 
@@ -225,16 +212,16 @@ def _fits(value: str) -> bool:
     return box_contents(rf"\boxed{{{value}}}") == ([value], False)
 
 
-def others_of(answers: Iterable[str | None], answer: str, answer_type: str) -> list[str | None]:
+def others_of(answers: Iterable[str | None], answer: str, grammar: Grammar) -> list[str | None]:
     """List the `answers` that differ from `answer` and from each other in canonical form, at most
     MAX_OTHERS + 1."""
     seen: set[str | None] = {"", answer}
-    forms: dict[str | None, str | None] = {canonical(answer, answer_type): answer}
+    forms: dict[str | None, str | None] = {grammar.canonical(answer): answer}
     for other in answers:
         if other in seen:
             continue
         seen.add(other)
-        form = other and canonical(other, answer_type)
+        form = other and grammar.canonical(other)
         forms.setdefault(form, other)
         if len(forms) > MAX_OTHERS + 1:
             break

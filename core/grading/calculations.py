@@ -60,7 +60,7 @@ def _integer(text: str) -> str | None:
     if re.fullmatch("-?[0-9]+", top) and re.fullmatch("0*[1-9][0-9]*", bottom):
         value = Fraction(int(top), int(bottom))
         text = str(value)
-    return stated_number(text, "integer")
+    return stated_number(text, keeps_units=False)
 
 
 def _may_equal(text: str, number: str | None) -> bool:

@@ -32,16 +32,14 @@ def is_aime(answer: str) -> bool:
     return re.fullmatch("[0-9]{1,3}", answer) is not None
 
 
-def canonical(answer: str, answer_type: str = "integer") -> str:
-    r"""Return the canonical form of `answer`, by which votes are counted. For "math", numbers
-    become exact fractions ("0.50" and \frac12 are "1/2"). Equal expressions such as \sqrt2/2 and
-    1/\sqrt2 keep different forms."""
-    text = clean(answer, answer_type)
+def canonical(answer: str) -> str:
+    r"""Return the canonical form of a formula, by which votes are counted. Numbers become exact
+    fractions ("0.50" and \frac12 are "1/2"). Equal expressions such as \sqrt2/2 and 1/\sqrt2 keep
+    different forms."""
+    text = clean(answer)
     if text is None:
         return answer
-    if answer_type == "integer":
-        return text
-    text = clean(in_digits(text), "math") or text
+    text = clean(in_digits(text)) or text
     number = _exact(text)
     if number is not None:
         return str(number)
@@ -68,27 +66,25 @@ def _without_spaces(text: str) -> str:
     return re.sub(r"(?<![A-Za-z0-9.,]) | (?![A-Za-z0-9.,])", "", text)
 
 
-def read_value(box: str | None, answer_type: str) -> str | None:
-    """Return the cleaned answer of a box, or None if it is unreadable. For "math", "x = 42" and
-    "42°" become "42"."""
-    text = None if box is None else clean(box, answer_type)
-    if answer_type == "integer" or not text:
+def read_value(box: str) -> str | None:
+    """Return the cleaned formula in a box, or None if it is unreadable. "x = 42" and "42°" become
+    "42"."""
+    text = clean(box)
+    if not text:
         return text
     name, equals, value = text.partition("=")
     if equals and _ONE_NAME.fullmatch(name.strip()):
-        number = stated_number(value.strip(), "math")
+        number = stated_number(value.strip())
     else:
-        number = stated_number(text, "math")
+        number = stated_number(text)
     return text if number is None else number.removesuffix(r"^\circ")
 
 
-def dropped_name(box: str | None, answer_type: str) -> str:
+def dropped_name(box: str) -> str:
     """Return the name of a number that read_value drops, if it is a letter or a few capitals, not a
     word."""
-    if box is None or answer_type == "integer":
-        return ""
-    text = clean(box, answer_type) or ""
+    text = clean(box) or ""
     name, equals, _ = text.partition("=")
-    is_dropped = equals and read_value(box, answer_type) != text
+    is_dropped = equals and read_value(box) != text
     is_word = re.search(r"(?<![A-Za-z\\])[A-Za-z]*[a-z]{3}", name)
     return name.strip() if is_dropped and not is_word else ""

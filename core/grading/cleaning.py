@@ -14,7 +14,8 @@ from core.grading.rules import Rewrite, Rule, replacing, rewritten
 from core.types import MAX_ANSWER_CHARS
 
 MAX_PASSES = 20  # passes of cleaning: a text that needs more has no answer
-INTEGER, MATH = "integer", "math"
+# the values of Rule.keeps_units: units stay in formulas, and whole numbers lose them
+FORMULA, WHOLE_NUMBER = True, False
 
 _THIN_SPACE = "\u2009"
 _FRACTIONS = "¼½¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"
@@ -102,9 +103,9 @@ def _without_group_spaces(text: str) -> str:
     return text.replace(" ", "") if _SPACED.fullmatch(text) else text
 
 
-def _stated(answer_type: str) -> Rewrite:
+def _stated(keeps_units: bool) -> Rewrite:
     def rewrite(text: str) -> str:
-        number = stated_number(text, answer_type)
+        number = stated_number(text, keeps_units)
         return text if number is None else number
 
     return rewrite
@@ -140,8 +141,8 @@ RULES = (
     Rule("lone surrogates", "\ud800", "\ufffd", replacing("[\ud800-\udfff]", "\ufffd")),
     Rule("unusual characters", "−½", r"-\frac{1}{2}", lambda text: text.translate(_TABLE)),
     Rule("white space", "4\t2", "4 2", replacing(r"[^\S\u2009]+", " ")),
-    Rule("money", "$5", "5", _amount, INTEGER),
-    Rule("money with its currency", "$5", r"5\text{ dollar}", _amount_with_currency, MATH),
+    Rule("money", "$5", "5", _amount, WHOLE_NUMBER),
+    Rule("money with its currency", "$5", r"5\text{ dollar}", _amount_with_currency, FORMULA),
     Rule("commands without meaning", r"\left(4\right)", "(4)", replacing(_COMMAND, _with_meaning)),
     Rule("comma in braces", "1{,}024", "1,024", replacing(r"(?<!\\)\{,\}", ",")),
     Rule(
@@ -152,8 +153,10 @@ RULES = (
     ),
     Rule("space after a power", "2^ 3", "2^3", replacing(r"(?<=[\^_])\s+", "")),
     Rule("several spaces", "4 \u2009 2", "4 2", replacing(r"\s+", " ")),
-    Rule("punctuation", " 42%.", "42", lambda text: text.lstrip(" ").rstrip(" .,;:%"), INTEGER),
-    Rule("punctuation", " 42%.", "42%", lambda text: text.lstrip(" ").rstrip(" .,;:"), MATH),
+    Rule(
+        "punctuation", " 42%.", "42", lambda text: text.lstrip(" ").rstrip(" .,;:%"), WHOLE_NUMBER
+    ),
+    Rule("punctuation", " 42%.", "42%", lambda text: text.lstrip(" ").rstrip(" .,;:"), FORMULA),
     Rule("announcement", "So, the final answer is 42", "42", replacing(_LEAD, "")),
     Rule(
         "hope",
@@ -171,34 +174,34 @@ RULES = (
     Rule("ordinal number", "42nd", "42", _without_ordinal),
     Rule("mixed number", "3 1/2", r"3\frac{1}{2}", _mixed_number),
     Rule("spaces of thousands", "1 000 000", "1000000", _without_group_spaces),
-    Rule("number with a unit", "042 cm", "42", _stated(INTEGER), INTEGER),
-    Rule("number with a unit", "042 cm", r"42\text{ cm}", _stated(MATH), MATH),
-    Rule("text commands", r"\text{x}+\mathrm{y}", " x + y ", _unwrapped, INTEGER),
+    Rule("number with a unit", "042 cm", "42", _stated(WHOLE_NUMBER), WHOLE_NUMBER),
+    Rule("number with a unit", "042 cm", r"42\text{ cm}", _stated(FORMULA), FORMULA),
+    Rule("text commands", r"\text{x}+\mathrm{y}", " x + y ", _unwrapped, WHOLE_NUMBER),
     Rule(
         "text commands before a remark",
         r"\mathbf{x}+1 \text{ (even)}",
         r" x +1\text{ (even)}",
         _unwrapped_before_remark,
-        MATH,
+        FORMULA,
     ),
     Rule("outer braces", "{42}", "42", _without_outer_braces),
-    Rule("residue", r"3\pmod{8}", "3", _without_modulus, INTEGER),
-    Rule("calculation", "6*7 = 42", "42", _worked_out, INTEGER),
+    Rule("residue", r"3\pmod{8}", "3", _without_modulus, WHOLE_NUMBER),
+    Rule("calculation", "6*7 = 42", "42", _worked_out, WHOLE_NUMBER),
 )
 _RULES_OF = {
-    answer_type: [rule for rule in RULES if rule.answer_type in ("", answer_type)]
-    for answer_type in (INTEGER, MATH)
+    keeps_units: [rule for rule in RULES if rule.keeps_units in (None, keeps_units)]
+    for keeps_units in (FORMULA, WHOLE_NUMBER)
 }
 
 
 @lru_cache(maxsize=4096)
-def clean(text: str, answer_type: str) -> str | None:
+def clean(text: str, keeps_units: bool = True) -> str | None:
     r"""Clean the text of a box. Returns None if it is too long or nested too deeply. Cleaning twice
     changes nothing. Braces stay balanced, so that \boxed{} around the result is read as the same
     answer."""
     if len(text) > MAX_ANSWER_CHARS:
         return None
-    rules = _RULES_OF[INTEGER if answer_type == INTEGER else MATH]
+    rules = _RULES_OF[keeps_units]
     for _ in range(MAX_PASSES):
         cleaned = rewritten(text, rules)
         if cleaned == text:

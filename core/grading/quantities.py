@@ -30,10 +30,10 @@ _MONEY = re.compile(
 _DOLLAR = re.compile(r"(?<!\\)\$")
 
 
-def stated_number(text: str, answer_type: str) -> str | None:
+def stated_number(text: str, keeps_units: bool = True) -> str | None:
     """Return the number in `text` without separators and leading zeros. Returns None unless `text`
-    is a number with or without a unit. Only math answers keep the unit: 5 m is not 5 cm, and 12
-    boys are not 12 girls."""
+    is a number with or without a unit. Answers that keep units are not equal if units differ: 5 m
+    is not 5 cm, and 12 boys are not 12 girls."""
     stated = _STATED.fullmatch(text)
     if not stated:
         return None
@@ -44,18 +44,18 @@ def stated_number(text: str, answer_type: str) -> str | None:
     unit = unit_of(stated["unit"] or stated["words"] or "", stated["power"] or "", is_one)
     if unit is None:
         return None
-    number = _number(stated, answer_type)
-    if answer_type == "integer":
+    number = _number(stated, keeps_units)
+    if not keeps_units:
         return number
     if stated["degrees"] or unit.measured == "deg":
         return number + r"^\circ"
     return number + _in_text(unit, words)
 
 
-def _number(stated: re.Match[str], answer_type: str) -> str:
+def _number(stated: re.Match[str], keeps_units: bool) -> str:
     number = stated["whole"].replace(",", "").lstrip("0") or "0"
     decimals = stated["decimals"] or ""
-    is_grouped = answer_type == "math" and decimals == ".000"  # 1.000 may be a thousand
+    is_grouped = keeps_units and decimals == ".000"  # 1.000 may be a thousand
     if is_grouped or decimals.strip(".0"):
         number += decimals
     if stated["sign"] == "-" and number != "0":

@@ -10,14 +10,14 @@ Rewrite = Callable[[str], str]
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule that rewrites a text, with an example: a text `before` and `after` it. A rule with an
-    `answer_type` applies only to answers of this type."""
+    """A rule that rewrites a text, with an example: a text `before` and `after` it. A rule may
+    apply only to answers that keep their units, or only to answers that lose them (None: both)."""
 
     name: str
     before: str
     after: str
     rewrite: Rewrite
-    answer_type: str = ""
+    keeps_units: bool | None = None
 
 
 def replacing(pattern: str, instead: str | Callable[[re.Match[str]], str]) -> Rewrite:

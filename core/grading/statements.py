@@ -3,15 +3,18 @@ r"""Read the answers that sentences announce: "The answer is 42.", "Answer: 42",
 A sentence that only implies its answer, such as "So she has 42 apples", announces none."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from core.base.turns import LINE_ENDS
-from core.grading.canonical import NOTHING, read_value
+from core.grading.canonical import NOTHING
 from core.grading.final import says_nothing
+from core.grading.grammar import Grammar
 from core.grading.numerals import NAMES, in_digits
 from core.grading.plain import NUMBER_IN_TEXT, shown
 from core.grading.units import CHANGING, unit_of
+
+Read = Callable[[str], str | None]
 
 MAX_STATEMENTS = 20  # most statements that are read, from the end of a part
 MAX_BEFORE = 200  # most characters of the sentence before a statement
@@ -96,7 +99,7 @@ class _Statement:
     after: str
 
 
-def announced(text: str, answer_type: str, truncated: bool) -> list[str]:
+def announced(text: str, grammar: Grammar, truncated: bool) -> list[str]:
     """Return the answers that sentences of a plain `text` announce. The list is empty if a later
     sentence withdraws them."""
     answers: list[str] = []
@@ -105,7 +108,7 @@ def announced(text: str, answer_type: str, truncated: bool) -> list[str]:
         if not _is_certain(statement, truncated) or (answers and _is_other_case(statement)):
             continue
         is_list = _is_list(statement)
-        answer = "" if is_list else _answer_in(statement.value, answer_type)
+        answer = "" if is_list else grammar.stated(statement.value)
         if answer:
             answers.append(answer)
         elif re.search(r"\d", statement.value) or _HEDGED.search(statement.value):
@@ -115,12 +118,6 @@ def announced(text: str, answer_type: str, truncated: bool) -> list[str]:
         if not is_list:
             rest = statement.after
     return [] if _is_withdrawn(rest) else answers
-
-
-def bare_answer(text: str, answer_type: str) -> list[str]:
-    """Return the answer of a plain `text` that is nothing but a number and its unit: 42 apples."""
-    answers = _quantities([text.strip(" *_`\t\n")], answer_type)
-    return [answer for answer in answers if answer]
 
 
 def _statements(text: str) -> list[_Statement]:
@@ -171,21 +168,29 @@ def _is_withdrawn(rest: str) -> bool:
     return False
 
 
-# --- the value of a statement ---
+# --- the value of a statement, for numbers and formulas ---
+# `read` cleans a number or formula. It returns "" or None if it can't.
 
 
-def _answer_in(value: str, answer_type: str) -> str:
-    """Return the answer in the `value` of a statement, or "" if it is unclear."""
+def bare_quantity(text: str, read: Read) -> str:
+    """Return the answer of a plain `text` that is nothing but a number and its unit, such as 42
+    apples, or ""."""
+    answers = _quantities([text.strip(" *_`\t\n")], read)
+    return answers[0] if answers else ""
+
+
+def stated_formula(value: str, read: Read) -> str:
+    """Return the number or formula in the `value` of a statement, or "" if it is unclear."""
     is_word = re.fullmatch("[A-Z][a-z]+", value) is not None and not _HEDGED.search(value)
     text = _WORDED.sub(lambda words: in_digits(words[0]), _OPTION.sub("", value))
     if _OPEN.search(text):
         return value if is_word else ""
     texts = (text, _without_reason(text))
     for readings in (_quantities, _expressions, _results):
-        answers = [answer for answer in readings(texts, answer_type) if answer]
+        answers = [answer for answer in readings(texts, read) if answer]
         if answers:
             return answers[0]
-    answer = read_text(texts[-1], answer_type)
+    answer = read_text(texts[-1], read)
     if answer and not _is_prose(answer) and not _HEDGED.search(text):
         return answer
     return value if is_word else ""
@@ -199,23 +204,23 @@ def _without_reason(text: str) -> str:
     return text[: reason.start()]
 
 
-def _quantities(texts: Sequence[str], answer_type: str) -> list[str]:
+def _quantities(texts: Sequence[str], read: Read) -> list[str]:
     """Read a number and a unit: 42 apples."""
     answers = []
     for text in texts:
         number = NUMBER_IN_TEXT.match(text)
         if number:
-            answers.append(_quantity(number[0], text[number.end() :], answer_type))
+            answers.append(_quantity(number[0], text[number.end() :], read))
     return answers
 
 
-def _expressions(texts: Sequence[str], answer_type: str) -> list[str]:
+def _expressions(texts: Sequence[str], read: Read) -> list[str]:
     r"""Read an expression or a name: 2\sqrt{3}, no solution."""
-    answers = [read_text(text, answer_type) for text in texts if "=" not in text]
+    answers = [read_text(text, read) for text in texts if "=" not in text]
     return [answer for answer in answers if not _is_prose(answer)]
 
 
-def _results(texts: Sequence[str], answer_type: str) -> list[str]:
+def _results(texts: Sequence[str], read: Read) -> list[str]:
     """Read the result of a calculation: 10 - 2 = 8 flowers left. Another number after it makes it
     unclear."""
     value, sentence = texts
@@ -231,28 +236,28 @@ def _results(texts: Sequence[str], answer_type: str) -> list[str]:
     if re.search(r"\d", behind) or (words and words[0] in _CHANGING):
         return []
     unit = _UNIT.match(behind)
-    quantity = _quantity(number[0], unit[0] if unit else "", answer_type)
-    return [quantity or read_text(number[0], answer_type)]
+    quantity = _quantity(number[0], unit[0] if unit else "", read)
+    return [quantity or read_text(number[0], read)]
 
 
-def _quantity(number: str, unit: str, answer_type: str) -> str:
+def _quantity(number: str, unit: str, read: Read) -> str:
     """Return the `number` with its `unit`, or "" if the words do not name one."""
     unit = unit.rstrip(" .!,;:)")
     words = _UNIT_AND_POWER.fullmatch(unit)
     if not words or not re.fullmatch(r"-?[\d,.]+", number):
-        return "" if unit.strip() else read_text(number, answer_type)
+        return "" if unit.strip() else read_text(number, read)
     name = words[1].strip()
     power = (words[2] or "").replace("²", "^2").replace("³", "^3")
     if unit_of(name, power, number == "1") is None:
         return ""
     written = rf"{number}\text{{ {name}}}{power}" if name else number
-    return read_value(written, answer_type) or ""
+    return read(written) or ""
 
 
-def read_text(value: str, answer_type: str) -> str:
-    """Return the cleaned answer of `value`, in which formulas may be hidden, or "" if it is
-    unreadable."""
-    return read_value(shown(value), answer_type) or ""
+def read_text(value: str, read: Read) -> str:
+    """Return the cleaned answer of `value`, in which formulas may be hidden (plain.py), or "" if it
+    is unreadable."""
+    return read(shown(value)) or ""
 
 
 def _is_prose(answer: str) -> bool:

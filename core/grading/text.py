@@ -5,7 +5,7 @@ r"""Read answers in the way that the constant ANSWER selects: "boxed", "text", "
 last statement of an answer (statements.py): a sentence such as "The answer is 42.", a line such as
 "#### 42", a box, or a reply that is nothing but "42". "number" reads the last number. "auto" reads
 a box, or else as "text" does. "whole" reads the thinking and the answer like "boxed"
-(read_reply)."""
+(text_read)."""
 
 import re
 from dataclasses import replace
@@ -16,46 +16,36 @@ from core.base.turns import parts_of
 from core.constants import AUTO, BOXED, LAST_NUMBER, WHOLE
 from core.grading.boxed import in_turns, of_part, others_of
 from core.grading.boxes import box_spans, has_box
-from core.grading.canonical import NUMBER, is_aime
+from core.grading.canonical import NUMBER
 from core.grading.escapes import restored
 from core.grading.extraction import Extraction
 from core.grading.final import without_lines
+from core.grading.grammar import Grammar
 from core.grading.plain import NUMBER_IN_TEXT, plain
-from core.grading.sentence import is_prose
-from core.grading.statements import SENTENCES, announced, bare_answer, read_text
-from core.types import Completion, Problem
+from core.grading.statements import SENTENCES, announced
+from core.types import Completion
 
 _CUT_NUMBER = re.compile(r"\d[.,:/\d]*\Z")
 
 
-def read(
-    text: str, way: str = BOXED, answer_type: str = "integer", truncated: bool = False
-) -> Extraction:
-    """Read the answer of `text` in one of WAYS. The other arguments are the arguments of
-    boxed.extract."""
+def read(text: str, grammar: Grammar, way: str = BOXED, truncated: bool = False) -> Extraction:
+    """Read the answer of `text` in one of WAYS. `truncated` tells that the text was cut off."""
     text = restored(text)
     if way == WHOLE:  # as in RSA's code: the last box of the whole output
-        return _boxed(text, BOXED, answer_type, truncated)
+        return _boxed(text, BOXED, grammar, truncated)
     text = split_thinking(text, None)[1] if has_tag(text) else text
     if way == BOXED or (way == AUTO and has_box(text)):
-        read_part = partial(_boxed, way=way, answer_type=answer_type)
-        extraction = in_turns(text, read_part, answer_type, truncated)
+        read_part = partial(_boxed, way=way, grammar=grammar)
+        extraction = in_turns(text, read_part, grammar, truncated)
         if way == BOXED or extraction.doubt not in ("empty", "no answer"):
             return extraction
     if way == LAST_NUMBER:
-        answer, doubt = _last_number(text, answer_type, truncated)
+        answer, doubt = _last_number(text, grammar, truncated)
         answers = [answer] if answer else []
     else:
-        answers = _stated(text, answer_type, truncated)
+        answers = _stated(text, grammar, truncated)
         doubt = None
-    return _last_of(answers, doubt, answer_type, truncated)
-
-
-def read_reply(problem: Problem, reply: Completion, text: str | None = None) -> Extraction:
-    """Read the answer of a `reply`, or of its `text` before a forced answer or wait, as the
-    problem's `answer_form` says. The form "whole" also reads the thinking."""
-    text = text_read(reply, reply.text if text is None else text, problem.answer_form)
-    return read(text, problem.answer_form, problem.answer_type, reply.truncated)
+    return _last_of(answers, doubt, grammar, truncated)
 
 
 def text_read(reply: Completion, text: str, way: str) -> str:
@@ -65,48 +55,48 @@ def text_read(reply: Completion, text: str, way: str) -> str:
 
 
 def _last_of(
-    answers: list[str], doubt: str | None, answer_type: str, truncated: bool
+    answers: list[str], doubt: str | None, grammar: Grammar, truncated: bool
 ) -> Extraction:
     """Return the last of the `answers`, with the first doubt that applies, or else `doubt`."""
     answer = answers[-1] if answers else ""
-    others = others_of(reversed(answers), answer, answer_type) if answer else []
+    others = others_of(reversed(answers), answer, grammar) if answer else []
     if truncated:
         doubt = "truncated"
     elif not answer:
         doubt = "no answer"
-    elif answer_type == "integer" and not is_aime(answer):
-        doubt = "not an integer"
+    elif grammar.fault(answer):
+        doubt = grammar.fault(answer)
     elif others:
         doubt = "several"
     return Extraction(answer or None, doubt, tuple(other for other in others if other))
 
 
-def _boxed(text: str, way: str, answer_type: str, truncated: bool) -> Extraction:
+def _boxed(text: str, way: str, grammar: Grammar, truncated: bool) -> Extraction:
     """Read a part of a reply that should have a box. Without one, read the last statement of an
     answer."""
-    extraction = of_part(text, answer_type, truncated)
+    extraction = of_part(text, grammar, truncated)
     if extraction.answer or extraction.doubt in ("unreadable", "unclosed"):
         is_certain = extraction.doubt is None
-        return _with_later_answer(extraction, text, answer_type) if is_certain else extraction
+        return _with_later_answer(extraction, text, grammar) if is_certain else extraction
     if has_box(text):  # `Final:` lines count only without a box
         text = without_lines(text)
-    answers = announced(plain(text), answer_type, truncated)
+    answers = announced(plain(text), grammar, truncated)
     if not answers:
         return extraction
     answer = answers[-1]
     doubt = "unboxed" if way == BOXED else None
     if truncated:
         doubt = "truncated"
-    elif answer_type == "integer" and not is_aime(answer):
-        doubt = "not an integer"
+    elif grammar.fault(answer):
+        doubt = grammar.fault(answer)
     return Extraction(answer, doubt)
 
 
-def _with_later_answer(extraction: Extraction, text: str, answer_type: str) -> Extraction:
+def _with_later_answer(extraction: Extraction, text: str, grammar: Grammar) -> Extraction:
     """Return the answer of the last box, with a doubt if a later sentence announces another.
 
-    A sentence without a number is ignored, and so is a sentence that repeats a formula of the box,
-    such as "The answer is 4210_{5}"."""
+    A sentence without a clear answer is ignored, and so is a sentence that repeats a formula of the
+    box, such as "The answer is 4210_{5}"."""
     spans = box_spans(text)[0]
     if not spans or not extraction.answer:
         return extraction
@@ -114,34 +104,34 @@ def _with_later_answer(extraction: Extraction, text: str, answer_type: str) -> E
     later = text[end:].lstrip("}$ ")
     if not NUMBER.fullmatch(extraction.answer) and text[start:end] in later:
         return extraction
-    last = announced(plain(later), answer_type, truncated=False)[-1:]
-    is_number = bool(last) and re.search(r"\d", last[0]) is not None and not is_prose(last[0])
-    others = others_of(last, extraction.answer, answer_type) if is_number else []
+    last = announced(plain(later), grammar, truncated=False)[-1:]
+    is_exact = bool(last) and grammar.is_exact(last[0])
+    others = others_of(last, extraction.answer, grammar) if is_exact else []
     if not others:
         return extraction
     return replace(extraction, doubt="several", others=tuple(filter(None, others)))
 
 
-def _stated(text: str, answer_type: str, truncated: bool) -> list[str]:
+def _stated(text: str, grammar: Grammar, truncated: bool) -> list[str]:
     """Return the answers of the first part of `text` that announces one, or is nothing but one, the
     last answer last. A part ends if the model begins another problem or turn. If a part has a
     number but states no answer, the answers of later parts belong to other problems."""
     parts = [plain(part.text) for part in parts_of(text)]
     for index, part in enumerate(parts):
         is_cut_off = truncated and index == len(parts) - 1
-        answers = announced(part, answer_type, is_cut_off)
+        answers = announced(part, grammar, is_cut_off)
         if not answers and not is_cut_off:
-            answers = bare_answer(part, answer_type)
+            answers = list(filter(None, [grammar.bare(part)]))
         if answers or NUMBER_IN_TEXT.search(part):
             return answers
     return []
 
 
-def _last_number(text: str, answer_type: str, truncated: bool) -> tuple[str, str | None]:
+def _last_number(text: str, grammar: Grammar, truncated: bool) -> tuple[str, str | None]:
     """Return the last number of `text`, with a doubt if its sentence has several. If the model
     begins another problem or turn after it announced an answer, the text before counts."""
     for part in parts_of(text)[:-1]:
-        if announced(plain(part.text), answer_type, truncated=False):
+        if announced(plain(part.text), grammar, truncated=False):
             text = part.text
             truncated = False
             break
@@ -152,5 +142,5 @@ def _last_number(text: str, answer_type: str, truncated: bool) -> tuple[str, str
         numbers = NUMBER_IN_TEXT.findall(sentence)
         if numbers:
             doubt = "several numbers" if len(numbers) > 1 else None
-            return read_text(numbers[-1], answer_type), doubt
+            return grammar.number(numbers[-1]), doubt
     return "", None

@@ -1,6 +1,6 @@
 """Prepare math answers for a comparison, and find the doubt about a verdict (doubts.py)."""
 
-from core.grading.canonical import NOTHING, NUMBER, WORDS, canonical, is_aime
+from core.grading.canonical import NOTHING, NUMBER, WORDS, canonical
 from core.grading.cleaning import clean
 from core.grading.doubts import (
     NO_MATHEMATICS,
@@ -19,7 +19,7 @@ from core.grading.units import compound
 
 def comparable(answer: str) -> str:
     """Return the text of a math answer that sympy compares."""
-    return in_digits(clean(answer, "math") or "")
+    return in_digits(clean(answer) or "")
 
 
 def in_point_form(answer: str, other: str) -> tuple[str, str] | None:
@@ -29,13 +29,10 @@ def in_point_form(answer: str, other: str) -> tuple[str, str] | None:
     return None if number is None or "," in other else (number, other)
 
 
-def is_reference(answer: str, answer_type: str = "integer") -> bool:
-    """Return whether an "integer" answer is from 0 to 999, or a "math" answer can be compared by
-    meaning, not only by spelling. Words cannot, except phrases such as "no solution". It may block
-    or raise UserError, like core.eval.is_equal."""
-    text = canonical(answer, answer_type)
-    if answer_type == "integer":
-        return is_aime(text)
+def is_comparable(answer: str) -> bool:
+    """Return whether a formula can be compared by meaning, not only by spelling. Words cannot,
+    except phrases such as "no solution". It may block or raise UserError, like is_equal."""
+    text = canonical(answer)
     if NUMBER.fullmatch(text) or text in NOTHING:
         return True
     # The letters of words are no variables, but a quantity such as "2 hours and 15 minutes" is
@@ -54,7 +51,7 @@ def doubt_of(answer: str, truth: str, verdict: bool) -> str | None:
 
 
 def _doubt_of_right(answer: str, truth: str) -> str | None:
-    if canonical(answer, "math") == canonical(truth, "math"):
+    if canonical(answer) == canonical(truth):
         return None
     my_formula = comparable(answer)
     their_formula = comparable(truth)
@@ -63,8 +60,8 @@ def _doubt_of_right(answer: str, truth: str) -> str | None:
 
 
 def _doubt_of_wrong(answer: str, truth: str) -> str | None:
-    mine = canonical(answer, "math")
-    theirs = canonical(truth, "math")
+    mine = canonical(answer)
+    theirs = canonical(truth)
     my_formula = comparable(answer)
     their_formula = comparable(truth)
     doubt = doubt_of_options(my_formula, their_formula)
@@ -74,8 +71,8 @@ def _doubt_of_wrong(answer: str, truth: str) -> str | None:
     is_theirs_words = _is_words(theirs) and theirs not in NOTHING
     if is_mine_words and is_theirs_words:
         return doubt_of_words(mine, theirs)
-    is_mine_read = is_reference(answer, "math")
-    is_theirs_read = is_reference(truth, "math")
+    is_mine_read = is_comparable(answer)
+    is_theirs_read = is_comparable(truth)
     if not is_theirs_read and not is_theirs_words:
         return NO_REFERENCE
     if not is_mine_read and not is_mine_words:

@@ -13,10 +13,12 @@ import numpy as np
 
 from core.constants import A, Asking, Constants
 from core.engines.cards import Card
-from core.types import Bounded, Sampling
+from core.prompts import sampling_for
+from core.types import Bounded, Problem
 from harness.plan.lengths import FORCED_TOKENS, Lengths, Sample, log_normal
 from harness.plan.roofline import Kind, Load
 
+_ANY_PROBLEM = Problem("", "", None)
 OTHERS = ("others",)  # the kind of all completions other than RSA's solutions and verifications
 
 
@@ -49,7 +51,7 @@ class _Requests:
         self._cap = config.MAX_TOKENS
         self._samples = count * self._constants.get("N", 1)
         self._candidates = self._constants.get("K", 0)
-        self._sampling = Sampling.from_config(config, answer_type="integer")
+        self._sampling = sampling_for(_ANY_PROBLEM, config)
         if self._sampling.elicit:
             self._more_tokens = self._sampling.elicited_tokens
         else:

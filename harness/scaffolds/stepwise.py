@@ -11,7 +11,7 @@ import asyncio
 from core import prompts
 from core.base import seeds
 from core.constants import LAST_NUMBER, constant
-from core.grading.text import read
+from core.grading.kinds import kind_of
 from core.types import (
     Ask,
     Completion,
@@ -90,7 +90,7 @@ def is_ended(text: str, problem: Problem) -> bool:
         return True
     if problem.is_proof or problem.answer_form == LAST_NUMBER:
         return False
-    return read(text, problem.answer_form, problem.answer_type).answer is not None
+    return kind_of(problem).read(text, problem.answer_form).answer is not None
 
 
 async def score(problem: Problem, members: Population, t: int, ask: Ask, config: Constants) -> None:

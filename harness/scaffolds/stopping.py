@@ -8,8 +8,8 @@ from functools import partial
 from math import comb
 
 from core.constants import constant
-from core.eval import groups
-from core.grading.text import read_reply
+from core.eval import groups, read_reply
+from core.grading.kinds import kind_of
 from core.rsa import RSA, RsaConstants, rsa
 from core.types import Population, Problem
 
@@ -54,7 +54,7 @@ def leading_votes(problem: Problem, population: Population) -> int:
     """Count the votes for the most frequent answer. Answers are compared as in the results, which
     may take seconds."""
     answers = [read_reply(problem, member.completion).answer for member in population]
-    return max(groups(answers, problem.answer_type).counts.values(), default=0)
+    return max(groups(answers, kind_of(problem)).counts.values(), default=0)
 
 
 RSA_ADAPTIVE = replace(RSA, run=partial(rsa, stop=adaptive), constants=Adaptive, for_proofs="rsa")

@@ -17,6 +17,7 @@ from core.base.prices import format_dollars as dollars
 from core.constants import BOXED, WHOLE, A
 from core.eval import by_answer
 from core.generate import Generator
+from core.prompts import sampling_for
 from core.types import Completion, Grader, Message, Population, Sampling, Scaffold
 from harness import framing
 from harness.report import plot, run_table, tables
@@ -150,7 +151,7 @@ class Experiment(Generic[A]):
             contract,
             generator,
             second,
-            Sampling.from_config(self.config, self.chosen.asks_for_proofs, problem.form_and_type),
+            sampling_for(problem, self.config),
             self.scorer_sampling,
             self.sampling,
         )

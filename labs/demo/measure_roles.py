@@ -25,7 +25,7 @@ from core.base.files import ROOT, results_dir
 from core.constants import constant
 from core.engines import environment
 from core.eval import by_answer, is_correct
-from core.grading.boxed import extract
+from core.grading.kinds.integer import Integer
 from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold
 from harness.report import tables
 from harness.scaffolds import (
@@ -129,7 +129,9 @@ class OneProblem:
         self.roles.shares[figure][self.problem.id].append(value)
 
     def is_right(self, completion: Completion) -> bool:
-        return is_correct(extract(completion.text).answer, self.problem.answer or "", "integer")
+        return is_correct(
+            Integer().read(completion.text).answer, self.problem.answer or "", "integer"
+        )
 
     async def request_all(self) -> None:
         for i in range(SAMPLES):

@@ -14,10 +14,11 @@ from weakref import WeakSet
 from core.base import seeds
 from core.constants import Constants
 from core.engines import environment
-from core.eval import Groups, groups
+from core.eval import Groups, groups, read_reply
 from core.generate import Generator
-from core.grading.text import read_reply
-from core.types import Completion, Message, Population, Problem, Sampling, Scaffold
+from core.grading.kinds import kind_of
+from core.prompts import sampling_for
+from core.types import Completion, Message, Population, Problem, Scaffold
 from harness.experiment_file import experiments_by_scaffold, scaffold_named
 from labs.endpoint import chat
 from labs.endpoint.chat import ChatRequest, Refusal
@@ -127,7 +128,7 @@ async def solve(
     block other requests. Cancelling this task ends its completions. Raises UserError if the server
     is lost, and Refusal if every solution of a step failed."""
     config, problem = asked.config, asked.problem
-    sampling = Sampling.from_config(config, answer_type=problem.form_and_type)
+    sampling = sampling_for(problem, config)
     steps: list[Step] = []
     spent: list[Completion] = []
     waiting = asyncio.Semaphore(limit)
@@ -191,7 +192,7 @@ def _best_first(replies: Sequence[Completion], voted: Groups) -> list[int]:
 
 def _voted(problem: Problem, members: Sequence[Completion]) -> Groups:
     answers = [read_reply(problem, reply).answer for reply in members]
-    return groups(answers, problem.answer_type)
+    return groups(answers, kind_of(problem))
 
 
 def _all_failed(error: str) -> Refusal:

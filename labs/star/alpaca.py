@@ -8,7 +8,7 @@ from core.base.thinking import split_thinking
 from core.constants import AUTO
 from core.grading.boxed import stated
 from core.grading.final import final_lines, says_nothing
-from core.grading.text import read
+from core.grading.kinds.math import Math
 from core.prompts import SOLVE
 from harness.problems.columns import NAMES, cells_of
 from labs.star.check import check
@@ -49,7 +49,7 @@ def asked(row: dict[str, Any]) -> dict[str, str]:
         return {}
     text = split_thinking(solution, None)[1]
     lines = [line for line in final_lines(text) if not says_nothing(line.value)]
-    found = stated(text[lines[-1].start : lines[-1].end], "math") if lines else []
+    found = stated(text[lines[-1].start : lines[-1].end], Math()) if lines else []
     return {
         "problem": statement_of(instruction, more or ""),
         "answer": (found[-1] if found else None) or "",
@@ -65,5 +65,5 @@ def shaped(statement: str, solution: str) -> tuple[Mapping[str, str], str]:
     if checked.reason:
         return {}, checked.reason
     steps = "".join(f"{line.rstrip()}\n" for line in checked.lines)
-    answer = read(text, AUTO, "math").answer
+    answer = Math().read(text, AUTO).answer
     return {"instruction": INSTRUCTION, "input": statement, "output": f"{steps}Final: {answer}"}, ""

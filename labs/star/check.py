@@ -9,7 +9,7 @@ from core.constants import AUTO, BOXED, TEXT
 from core.grading.boxed import stated
 from core.grading.boxes import BOX, box_spans
 from core.grading.final import FinalLine, final_lines, says_nothing
-from core.grading.text import read
+from core.grading.kinds.math import Math
 
 # Reasons to drop a solution, with explanations. The first reason that applies is reported.
 REASONS = {
@@ -117,7 +117,7 @@ def _unspoken(text: str, start: int, way: str) -> str:
 
 def _states(text: str, way: str) -> bool:
     """Return whether `text` states an answer."""
-    return read(text, way, "math").answer is not None
+    return Math().read(text, way).answer is not None
 
 
 def _reason(
@@ -137,7 +137,7 @@ def _reason(
         return "text after it" if lines or (takes_box and boxes) else "no final line"
     if others or len(within) > 1 or BOX.search(text, 0, start):
         return "several finals"
-    answers = stated(text[start:], "math") or [""]
+    answers = stated(text[start:], Math()) or [""]
     if answers[-1] is None:
         return "unreadable"
     return "placeholder" if says_nothing(answers[-1]) else ""

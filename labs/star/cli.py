@@ -13,7 +13,7 @@ from core.base.errors import Parser, UserError, command
 from core.base.files import draft_of
 from core.base.thinking import split_thinking
 from core.constants import BOXED, constant
-from core.grading.text import read
+from core.grading.kinds.math import Math
 from harness.problems.columns import NAMES, cells_of, names_in, text_of
 from labs.star.check import REASONS, check
 from labs.star.constants import StarConstants
@@ -102,7 +102,7 @@ def _findings(row: Any, config: FormConstants, where: str) -> list[str]:
     if reason := check(text, config.MIN_STEPS, config.MAX_STEPS, config.takes_box, way).reason:
         return [reason]
     statement = "\n".join(text_of(cells.get(name)) for name in ("instruction", *NAMES["problem"]))
-    answer = read(solution, way, "math").answer or ""
+    answer = Math().read(solution, way).answer or ""
     is_hinted = row.get("way") == RATIONALISED and is_stated_first(solution, answer, statement)
     return [
         KEPT,

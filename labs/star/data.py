@@ -16,7 +16,7 @@ from typing import Any
 from core.base import seeds
 from core.base.errors import UserError
 from core.grading.canonical import NOTHING, WORDS, canonical, is_aime
-from core.grading.verdicts import is_reference
+from core.grading.kinds import kind_of
 from core.types import MAX_ANSWER_CHARS, PROOF, Problem
 from harness.problems import sets
 from harness.problems.check import can_be_sent
@@ -153,7 +153,7 @@ def _usable(grouped: Mapping[str, Sequence[Problem]], counts: Counter[str]) -> d
 
 
 def _differ(problems: Sequence[Problem]) -> bool:
-    return len({canonical(problem.answer or "", "math") for problem in problems}) > 1
+    return len({canonical(problem.answer or "") for problem in problems}) > 1
 
 
 def _digest(train: Mapping[str, Problem], measured: ProblemSet) -> str:
@@ -181,7 +181,7 @@ def drawn(split: Split, config: StarConstants, number: int) -> ProblemSet:
 
 
 def _is_readable(problem: Problem) -> bool:
-    return is_reference(problem.answer or "", problem.answer_type)
+    return kind_of(problem).is_readable(problem.answer or "")
 
 
 # Reading
@@ -242,7 +242,7 @@ def _problem_of(row: Any) -> Problem | str:
         return "proof"
     if len(answer) > MAX_ANSWER_CHARS or "\n" in answer or not can_be_sent(answer):
         return "no answer"
-    form = canonical(answer, "math")
+    form = canonical(answer)
     if any(map(_CHOICES.fullmatch, kinds)) or _CHOICE.fullmatch(form):
         return "multiple choice"
     # A cheap check. core/grading takes thousands of times as long, so it parses only the answers of

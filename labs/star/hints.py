@@ -7,10 +7,8 @@ and misses."""
 
 import re
 
-from core.eval import is_equal
 from core.grading.boxed import stated
-from core.grading.canonical import canonical
-from core.grading.text import read
+from core.grading.kinds import kind_of
 from core.types import Problem
 from labs.star.statements import normalised
 
@@ -52,11 +50,12 @@ def states_another(text: str, problem: Problem) -> bool:
     different. Return False if the problem has no answer. May block, as is_equal does."""
     if problem.answer is None:
         return False
-    kind = problem.answer_type
-    found = dict.fromkeys([*stated(text, kind), *read(text, problem.answer_form, kind).others])
+    kind = kind_of(problem)
+    extraction = kind.read(text, problem.answer_form)
+    found = dict.fromkeys([*stated(text, kind), *extraction.others])
     if None in found or len(found) > MAX_STATED:
         return True
     others = (
-        v for v in found if v is not None and canonical(v, kind) != canonical(problem.answer, kind)
+        v for v in found if v is not None and kind.canonical(v) != kind.canonical(problem.answer)
     )
-    return not all(is_equal(value, problem.answer, kind) is True for value in others)
+    return not all(kind.is_equal(value, problem.answer) is True for value in others)

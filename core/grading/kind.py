@@ -1,0 +1,133 @@
+"""Define a kind of answer: what the prompt asks for, how a reply is read, when two answers are
+equal, how an answer is scored, and what a reference answer may be."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from core.constants import AUTO, BOXED, LAST_NUMBER, TEXT, WHOLE
+from core.grading import text as readers
+from core.grading.extraction import Extraction
+from core.types import BOX, MAX_ANSWER_CHARS, Problem
+
+Cells = Mapping[str, Any]  # a row's cells by plain name, with "outer.inner" for objects
+
+
+class Kind:
+    """A kind of answer, bound to a `problem`, or to None if only texts are read.
+
+    kinds/__init__.py shows how to add a kind. The methods from `value` to `dropped_name` are the
+    Grammar of the readers (grammar.py)."""
+
+    name: ClassVar[str]  # the answer_type of its problems
+    is_proof: ClassVar[bool] = False  # asks for a proof, which has no answer to read or to vote on
+    joins_boxes: bool = False
+    compares: ClassVar[bool] = False  # answers of different canonical forms may be equal
+    claims_all: ClassVar[bool] = False  # claims rows only if it claims all rows of a set
+    forms: ClassVar[Mapping[str, str]] = {
+        BOXED: "put the final answer in \\boxed{}.",
+        TEXT: 'end with a last line "The answer is …" that states the final answer.',
+        LAST_NUMBER: "end with a last line that contains only the final answer, as a number.",
+    }
+
+    def __init__(self, problem: Problem | None = None) -> None:
+        self.problem = problem
+
+    # --- the prompt ---
+
+    @classmethod
+    def form(cls, way: str) -> str:
+        """Return the text of {form} in prompts for a value of ANSWER."""
+        return cls.forms[BOXED if way in (AUTO, WHOLE) else way]
+
+    @classmethod
+    def opening(cls, text: str, way: str) -> str:
+        r"""Return the `text` that opens a forced answer, which ends with " \boxed{". The box is
+        left out if the prompt asks for none."""
+        return text.removesuffix(BOX) if way in (TEXT, LAST_NUMBER) else text
+
+    # --- a reply ---
+
+    def read(self, text: str, way: str = BOXED, truncated: bool = False) -> Extraction:
+        """Read the answer of a reply's `text` in one of WAYS. Never raises."""
+        return readers.read(text, self, way, truncated)
+
+    def value(self, text: str) -> str | None:
+        return text.strip()
+
+    def stated(self, text: str) -> str:
+        return self.value(text) or ""
+
+    def bare(self, text: str) -> str:
+        return ""
+
+    def number(self, text: str) -> str:
+        return self.value(text) or ""
+
+    def fault(self, answer: str) -> str | None:
+        return None
+
+    def is_exact(self, answer: str) -> bool:
+        return True
+
+    def sentence(self, text: str) -> str:
+        return ""
+
+    def dropped_name(self, text: str) -> str:
+        return ""
+
+    # --- votes and grades ---
+
+    def canonical(self, answer: str) -> str:
+        return answer
+
+    def is_equal(self, answer: str, other: str) -> bool | None:
+        """Return whether two answers are equal, or None without a verdict."""
+        return self.canonical(answer) == self.canonical(other)
+
+    def score(self, answer: str | None) -> float | None:
+        """Score an answer from 0 (wrong) to 1 (right), or None without a verdict. Raises UserError
+        if something outside of the answer is missing."""
+        truth = self.problem and self.problem.answer
+        if answer is None or truth is None:
+            return 0.0
+        verdict = self.is_equal(answer, truth)
+        return None if verdict is None else float(verdict)
+
+    def doubt(self, answer: str, score: float) -> str | None:
+        """Return why the `score` of an answer may be mistaken, or None."""
+        return None
+
+    def is_readable(self, reference: str) -> bool:
+        """Return whether answers can be compared with this reference by meaning. May block."""
+        return True
+
+    # --- a row of a problem set ---
+
+    @classmethod
+    def claims(cls, problem: Problem, cells: Cells) -> bool:
+        """Return whether a row without an answer type is of this kind. `problem` has the row's
+        statement and answer, as far as it has them."""
+        return False
+
+    @classmethod
+    def complete(cls, problem: Problem, cells: Cells) -> Problem:
+        """Return the problem of a row with its checked reference answer, and with `details` if the
+        kind needs any. A missing answer is None. Raises BadRow."""
+        answer = problem.answer
+        if answer is None:
+            return problem
+        if len(answer) > MAX_ANSWER_CHARS:
+            raise BadRow(f"the answer has more than {MAX_ANSWER_CHARS} characters", "Shorten it")
+        if answer in ("nan", "inf", "-inf"):
+            raise BadRow(f"the answer is {answer}", "Correct it")
+        return problem
+
+
+class BadRow(Exception):
+    """A fault of a row in a problem set: the `fault`, such as "the answer is empty", and the
+    `advice`, such as "Fill it in"."""
+
+    def __init__(self, fault: str, advice: str) -> None:
+        super().__init__(fault, advice)
+        self.fault = fault
+        self.advice = advice

@@ -1,0 +1,67 @@
+r"""Kinds of answers: one file a kind.
+
+A kind is a class that derives from Kind (core/grading/kind.py). Its file is all it takes: the kind
+is found by its `name`, which is the answer_type of problems. As an example, this would be the kind
+"truth", for statements that are true or false:
+
+    class Truth(Kind):
+        name = "truth"
+        forms = Kind.forms | {BOXED: "put True or False in \\boxed{}."}
+
+        def value(self, text: str) -> str | None:
+            word = text.strip(" .*").lower()
+            return word if word in ("true", "false") else None
+
+        @classmethod
+        def claims(cls, problem: Problem, cells: Cells) -> bool:
+            return problem.answer in ("true", "false")
+
+        @classmethod
+        def complete(cls, problem: Problem, cells: Cells) -> Problem:
+            if problem.answer not in ("true", "false"):
+                raise BadRow("the answer is neither true nor false", "Correct it")
+            return problem
+
+The methods say
+- what a prompt asks for: `form`, and `opening` for a forced answer,
+- how a reply is read: `value` in a box, `stated` after "The answer is", `bare` for a reply that is
+  nothing but its answer, or `read` for something else, such as tags,
+- how votes are counted: `canonical`, and `is_equal` if forms may differ (`compares`),
+- how an answer is graded: `score`, from 0 to 1, and `doubt`,
+- which rows of a problem set are of this kind (`claims`), and how a row is checked (`complete`).
+  What a kind needs beside the reference answer is stored in the problem's `details`, which
+  results keep: the options of a choice, or the scorer of a task.
+
+tests/core/grading/test_kinds.py has a row for each kind."""
+
+import pkgutil
+from functools import cache
+from importlib import import_module
+
+from core.base.errors import UserError
+from core.grading.kind import Kind
+from core.types import Problem
+
+
+@cache
+def kinds() -> dict[str, type[Kind]]:
+    """Return all kinds by name."""
+    by_name: dict[str, type[Kind]] = {}
+    for module in pkgutil.iter_modules(__path__):
+        contents = vars(import_module(f"{__name__}.{module.name}"))
+        for kind in contents.values():
+            if isinstance(kind, type) and issubclass(kind, Kind) and "name" in vars(kind):
+                by_name[kind.name] = kind
+    return by_name
+
+
+def named(name: str) -> type[Kind]:
+    """Return the kind with this name. Raises UserError for an unknown name."""
+    if name not in kinds():
+        raise UserError(f"the answer type {name!r:.80} is not one of {', '.join(kinds())}")
+    return kinds()[name]
+
+
+def kind_of(problem: Problem) -> Kind:
+    """Return the kind of a problem's answer, bound to the problem. Raises UserError."""
+    return named(problem.answer_type)(problem)
