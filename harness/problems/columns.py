@@ -44,11 +44,11 @@ def fields_of(row: dict[str, Any]) -> dict[str, Any]:
     "answer" may be None. A type that is not in TYPES is omitted."""
     cells = _with_inner(row)
     fields: dict[str, Any] = {}
-    for ours, names in NAMES.items():
-        present = [name for name in names if name in cells]
-        if not present:
+    for ours in NAMES:
+        name = _name_in(cells, ours)
+        if not name:
             continue
-        cell = cells[present[0]]
+        cell = cells[name]
         if cell is not None or ours in ("problem", "answer"):
             fields[ours] = cell
     if "problem" in fields:
@@ -62,6 +62,29 @@ def fields_of(row: dict[str, Any]) -> dict[str, Any]:
         if answer_type in TYPES:
             fields["answer_type"] = answer_type
     return fields
+
+
+def stated_as(row: dict[str, Any], ours: str) -> tuple[str, Any]:
+    """Return the name and the content of the column that states a field, as in the file. Return
+    ("", None) if there is none."""
+    cells = _with_inner(row)
+    name = _name_in(cells, ours)
+    return name, cells.get(name)
+
+
+def is_empty(cell: Any) -> bool:
+    """Return whether a cell states nothing: no value, a blank text, or an empty list."""
+    return cell is None or cell == [] or (isinstance(cell, str) and not cell.strip())
+
+
+def is_usual(name: str) -> bool:
+    """Return whether a column of this name states one of our fields."""
+    return any(plain_name(name) in names for names in NAMES.values())
+
+
+def _name_in(cells: Mapping[str, Any], ours: str) -> str:
+    """Return the first of a field's names in `cells`, or ""."""
+    return next((name for name in NAMES[ours] if name in cells), "")
 
 
 def _with_inner(row: dict[str, Any]) -> dict[str, Any]:

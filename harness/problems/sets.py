@@ -21,7 +21,7 @@ from core.types import ANSWERS, Problem
 from harness.problems import hub, published
 from harness.problems.check import check
 from harness.problems.published import Published
-from harness.problems.rows import READERS, Rows, Wanted, read_rows, stream_rows
+from harness.problems.rows import ENDINGS, READERS, Rows, Wanted, read_rows, stream_rows
 
 BUNDLED = {  # from labs/demo/make_sums.py (for the embedded model) and labs/demo/make_words.py
     "sums": "sums of 4 products",
@@ -107,8 +107,8 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
 
     Args:
         name: A name ("sums", "aime_2025", …), name:part ("imo_proofbench:Advanced"),
-            "hub:owner/name[@revision][:split]", or the path of a .json, .jsonl, .csv or .parquet
-            file.
+            "hub:owner/name[@revision][:split]", or the path of a .json, .jsonl, .csv, .tsv or
+            .parquet file.
         wanted: The kind that the grader accepts (matters for files and the hub): ANSWERS, PROOFS,
             or EITHER.
         constant: The constant that names the set. Error messages about the hub mention it.
@@ -176,8 +176,8 @@ def read_set(
     meant = f"Did you mean hub:{name}? " if len(path.parts) == 2 else ""
     raise UserError(
         f"unknown set {name!r:.200}. {meant}Give a name "
-        f"({', '.join([*bundled, *published_sets])}), hub:owner/name, or the path of a .json, "
-        ".jsonl, .csv or .parquet file"
+        f"({', '.join([*bundled, *published_sets])}), hub:owner/name, or the path of a "
+        f"{ENDINGS} file"
     )
 
 
@@ -186,7 +186,7 @@ def _read_published(published_set: Published, constant: str, wanted: Wanted | No
     of a known file."""
     way_out = (
         f"{ONLINE}. Or download {published_set.address} as {COPIES / published_set.name}.parquet "
-        f"(or .csv, .json, .jsonl). Or set {constant}=path/to/file.json"
+        f"(or .csv, .tsv, .json, .jsonl). Or set {constant}=path/to/file.json"
     )
     pin = _pins().get(published_set.name)
     copy = _copy(published_set)
