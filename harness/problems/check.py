@@ -10,9 +10,11 @@ from core.base.files import storable
 from core.types import ANSWERS, MAX_ANSWER_CHARS, PROOF, PROOFS, Problem
 from harness.problems.columns import (
     GRADED_BY,
+    TARGET,
     column_names,
     fields_of,
     is_empty,
+    is_several,
     names_in,
     plain,
     stated_as,
@@ -139,7 +141,7 @@ def _id(row: _Row, number: int) -> str:
 def _repeated(id_: str, first: str) -> str:
     """Describe an id that the row at the location `first` has too."""
     _, _, place = first.rpartition(", ")
-    return f"{id_!r:.40}, as in {place}"
+    return f"{id_!r:.40} of {place}"
 
 
 def _answer(row: _Row, answer_type: str, is_needed: bool) -> str | None:
@@ -180,6 +182,12 @@ def _unreadable_answer(row: _Row) -> RowError:
         return _no_column(row, "answer")
     if is_empty(cell):
         return RowError("the answer is empty", FILL_IN)
+    if name == TARGET and is_several(cell):
+        return RowError(
+            "the target lists several answers",
+            "A problem has one reference answer here. Keep one",
+            f"{cell!r:.40}",
+        )
     if isinstance(cell, str):
         return RowError(
             f"the answer (column {name!r:.40}) has no final answer",
