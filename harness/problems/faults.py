@@ -55,18 +55,22 @@ class Faults:
         if not self._groups:
             return
         sentences: list[str] = []
-        last_file = ""
-        for (file, _), group in list(self._groups.items())[:MOST_FAULTS]:
+        last_file = None
+        # a stable sort, which keeps the order of a file's faults
+        ordered = sorted(self._groups.items(), key=lambda item: item[0][0])
+        for (file, _), group in ordered[:MOST_FAULTS]:
             sentence = str(group)
-            if file != last_file:
-                sentences.append(f"{file}: {sentence}")
-            else:
-                sentences.append(sentence[0].upper() + sentence[1:])
+            if file == last_file:
+                sentence = sentence[0].upper() + sentence[1:]
+            elif file:
+                sentence = f"{file}: {sentence}"
+            sentences.append(sentence)
             last_file = file
-        more = len(self._groups) - MOST_FAULTS
+        more = len(ordered) - MOST_FAULTS
         if more > 0:
-            faults = "fault" if more == 1 else "faults"
-            sentences.append(f"There {'is' if more == 1 else 'are'} {more} more {faults}")
+            sentences.append(
+                "There is 1 more fault" if more == 1 else f"There are {more} more faults"
+            )
         raise UserError(". ".join(sentences))
 
 

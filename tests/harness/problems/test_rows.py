@@ -76,6 +76,29 @@ def test_a_malformed_csv_file_is_told_with_its_place(
     assert place in str(raised.value) and "bad.csv" in str(raised.value)
 
 
+SEPARATED = [
+    ("mine.csv", "frage;Question;Answer\n1;a, b;5\n"),
+    ("mine.csv", '"question";"answer"\n"a, b";"5"\n'),
+    ("mine.csv", "question\tanswer\na, b\t5\n"),
+    ("mine.tsv", "question\tanswer\na, b\t5\n"),
+    ("mine.tsv", 'question,answer\n"a, b",5\n'),
+    ("mine.TSV", 'x;y\tquestion\tz,1\tanswer\n\t"a, b"\t\t"5"\n'),
+    ("mine.csv", 'question,"answer","notes; a; b; c; d"\n"a, b",5,\n'),
+]
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+@pytest.mark.parametrize(("name", "text"), SEPARATED)
+def test_the_header_decides_which_separator_a_file_has(
+    tmp_path: Path, name: str, text: str, encoding: str, newline: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(text.replace("\n", newline).encode(encoding))
+    (problem,) = sets.load(str(path)).problems
+    assert (problem.statement, problem.answer) == ("a, b", "5")
+
+
 cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"), max_size=20)
 texts = cells.filter(lambda text: bool(text.strip()))
 tables = st.lists(
@@ -89,6 +112,7 @@ tables = st.lists(
     tables,
     st.sampled_from(["\n", "\r\n"]),
     st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    st.sampled_from([",", ";", "\t"]),
     st.booleans(),
 )
 def test_any_table_comes_back_from_csv(
@@ -96,10 +120,11 @@ def test_any_table_comes_back_from_csv(
     rows: list[dict[str, Any]],
     newline: str,
     quoting: Any,
+    separator: str,
     bom: bool,
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "any.csv"
-    text = csv_text(rows, lineterminator=newline, quoting=quoting)
+    text = csv_text(rows, lineterminator=newline, quoting=quoting, delimiter=separator)
     path.write_bytes(text.encode("utf-8-sig" if bom else "utf-8"))
     try:
         found = sets.load(str(path)).problems
