@@ -102,7 +102,8 @@ def _finite(score: float | None) -> float | None:
 
 
 def _reading(grade: Grade) -> dict[str, Any]:
-    """Return the fields of a grade. The field "grade" exists only if the value is not 0 or 1."""
+    """Return the fields of a grade. Only a value of 1 is correct. The field "grade" exists only if
+    the value is not 0 or 1."""
     correct = None if grade.value is None else grade.value == 1
     fields: dict[str, Any] = {"answer": grade.answer, "correct": correct, "doubt": grade.doubt}
     if grade.value not in (0, 1):
