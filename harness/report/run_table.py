@@ -201,7 +201,8 @@ def _add_counts(table: _Columns) -> None:
     if table.has("elicited"):
         add("elicited", "answers of replies that ended without one (ELICIT=1)")
     if table.has_scores:
-        add("partly_right", "answers with a score between 0 and 1", head="partly right")
+        meaning = "members with a score between 0 and 1"
+        table.add("partly right", meaning, lambda step: str(step.get("partly_right", 0)), rank=1)
     if table.has_answers:
         add("unread", "replies without a readable answer", head="no answer")
     add("doubtful", "answers whose reading or verdict is in doubt")
