@@ -131,7 +131,7 @@ class StepMetrics(Record, frozen=True, kw_only=True):
     elicited: Count | UnsetType = UNSET  # only with ELICIT=1
     undecided: Count = 0
     undecided_pairs: Count = 0
-    partly_right: Count = 0
+    partly_right: Count | UnsetType = UNSET  # only if some grades are between 0 and 1
     completion_tokens: Tokens
     verification_tokens: Tokens
     generation_seconds: Amount

@@ -7,15 +7,19 @@ from typing import Any
 
 import pytest
 
+from core.constants import SWEEP
+from core.rsa import RSA
 from harness.report import compare, jsonl, page, report
 from harness.report.data import Results
+from harness.report.equal_compute import compared_in
 from harness.report.run_table import steps_table
+from harness.run import run
 from tests.conftest import ended, python
 from tests.fakes.server import ScriptedServer
 from tests.helpers import reports
 from tests.helpers.browser import CHROMIUM, Tab
 from tests.helpers.runs import load
-from tests.helpers.scores import scored
+from tests.helpers.scores import ROWS, by_table, scored
 
 
 def figures_of(steps: list[dict[str, Any]], number: int) -> tuple[float, float, int]:
@@ -71,10 +75,8 @@ def test_results_are_compared_by_their_scores(
     text = capsys.readouterr().out
     assert "majority with the full score at t=0" in text
     assert "Scores are in %" in text and "majority score" in text and "accurac" not in text
-    assert (
-        "metric" in (table := compare.differences([pair], "first").text())
-        and "accurac" not in table
-    )
+    table = compare.differences([pair], "first").text()
+    assert "majority score" in table and "accurac" not in table
 
 
 def test_an_export_has_the_scores(server: ScriptedServer, results: Path) -> None:
@@ -112,6 +114,21 @@ def test_a_run_without_scores_has_no_columns_for_them(
     heads = [column.head for column in steps_table(document).columns]
     assert heads[1:4] == ["mean accuracy", "majority accuracy", "pass@k"]
     assert "partly right" not in heads
+
+
+def test_a_sweep_compares_scores(
+    server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (results / "rows.json").write_text(json.dumps(ROWS))
+    words = [f"PROBLEMS={results / 'rows.json'}", "N=2,4", "K=1,2", SWEEP]
+    monkeypatch.setattr("sys.argv", ["99_small.py", *words])
+    run(RSA, {"__file__": "99_small.py", "T": 1}, grader=by_table)
+    table = (results / "99_small_sweep" / "table.txt").read_text()
+    assert "The score of the vote in %" in table and "mean: score of all members" in table
+    assert "accuracy" not in table
+    monkeypatch.undo()
+    compared = compared_in(results / "99_small_sweep")
+    assert compared.label([]) == "accuracy of the vote, %", "without rows with scores"
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
