@@ -58,8 +58,9 @@ Candidate <solution|proof>, which may be unfinished or contain mistakes:
 
 Shorten the candidate to an outline for someone who has to write a better <solution|proof> without \
 seeing it. Keep the approach, the key steps with their formulas, the intermediate results, the \
-mistakes and the dead ends. Add no reasoning of your own. Begin with "Summary:". <If the candidate \
-states a final answer, {form}|End with what the candidate has proved and what is left to prove.>""")
+mistakes and the dead ends. <If the candidate states a final answer, end the outline with it and \
+{form}|End the outline with what the candidate has proved and what is left to prove.> Add no \
+reasoning of your own. Begin the outline with "Summary:".""")
 
 
 class Constants(RsaConstants):
