@@ -13,7 +13,7 @@ not the last, with the same sampling parameters. Aggregations show the summaries
 thinking. If a summary is empty or failed, they show the candidate. A problem takes 9 * 16 more
 completions.
 
-docs/experiments.md lists the differences that are left."""
+docs/experiments.md lists all differences from the paper's code."""
 
 from collections.abc import Sequence
 from functools import partial
