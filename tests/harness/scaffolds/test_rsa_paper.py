@@ -11,7 +11,8 @@ from core import prompts
 from core.types import Completion, Problem
 from harness.run import solve_sync
 from harness.scaffolds.common import CUT_SUMMARY, EMPTY_SUMMARY
-from harness.scaffolds.rsa_paper import OPENING, RSA_PAPER
+from harness.scaffolds.reasoning_cache import OPENING
+from harness.scaffolds.rsa_paper import RSA_PAPER
 from tests.fakes.model import (
     FAILED,
     PROBLEM,
@@ -61,7 +62,7 @@ def test_any_other_statement_is_sent_with_our_prompt(problem: Problem) -> None:
 
 
 def test_without_candidates_a_later_step_sends_the_statement_alone_too() -> None:
-    failed = dict.fromkeys([(0, i) for i in range(4)], FAILED)
+    failed: dict[Names, Completion | str] = {(0, i): FAILED for i in range(4)}
     model = Model(but(replies, failed))
     run(RSA_PAPER, model, IN_A_BOX, **SUMMARY)
     assert set(model.prompts(1)) == {IN_A_BOX.statement}
