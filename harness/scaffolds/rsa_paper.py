@@ -58,9 +58,9 @@ Candidate <solution|proof>, which may be unfinished or contain mistakes:
 
 Shorten the candidate to an outline for someone who has to write a better <solution|proof> without \
 seeing it. Keep the approach, the key steps with their formulas, the intermediate results, the \
-mistakes and the dead ends. <If the candidate states a final answer, end the outline with it and \
-{form}|End the outline with what the candidate has proved and what is left to prove.> Add no \
-reasoning of your own. Begin the outline with "Summary:".""")
+mistakes and the dead ends. <If the candidate states a final answer, keep it and {form}|End with \
+what the candidate has proved and what is left to prove.> Add no reasoning of your own. Begin the \
+outline with "Summary:".""")
 
 
 class Constants(RsaConstants):
