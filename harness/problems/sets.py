@@ -73,9 +73,12 @@ class ProblemSet:
 
     @property
     def sha256(self) -> str:
-        """The hash of ids, statements, answers, types and texts for graders. Compare only results
-        with equal hashes."""
-        rows = [[p.id, p.statement, p.answer, p.answer_type] for p in self.problems]
+        """The hash of ids, statements, answers, types, details and texts for graders. Compare only
+        results with equal hashes."""
+        rows: list[list[Any]] = [
+            [p.id, p.statement, p.answer, p.answer_type] for p in self.problems
+        ]
+        rows += [[p.id, p.details] for p in self.problems if p.details]
         if self.asks_for_proofs:
             rows += [[p.solution, p.guidelines, p.grading_scheme] for p in self.problems]
         return hashlib.sha256(json.dumps(rows, ensure_ascii=True).encode()).hexdigest()
