@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from core.constants import AUTO, BOXED, LAST_NUMBER, TEXT, WHOLE
+from core.grading import statements
 from core.grading import text as readers
 from core.grading.extraction import Extraction
 from core.types import BOX, MAX_ANSWER_CHARS, Problem
@@ -56,6 +57,9 @@ class Kind:
 
     def stated(self, text: str) -> str:
         return self.value(text) or ""
+
+    def announced(self, text: str, truncated: bool) -> list[str]:
+        return statements.announced(text, self, truncated)
 
     def bare(self, text: str) -> str:
         return ""
