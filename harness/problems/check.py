@@ -74,7 +74,7 @@ def _problem(row: _Row, number: int, wanted: str, are_integers: bool) -> Problem
     answer_type = row.fields.get("answer_type", _usual_type(row, wanted, are_integers))
     answer = _answer(row, answer_type, is_needed=wanted == ANSWERS and answer_type != PROOF)
     names = (*GRADED_BY, "solution", "split") if answer_type == PROOF else ()  # for graders
-    texts = {name: storable(text_of(row.fields.get(name))) for name in names}
+    texts: dict[str, Any] = {name: storable(text_of(row.fields.get(name))) for name in names}
     id_ = _id(row, number)
     return Problem(id_, statement, answer, answer_type, plain(row.columns), **texts)
 
