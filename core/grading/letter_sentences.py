@@ -45,7 +45,8 @@ _CALLED = re.compile(
     rf"(?<![\w('’.-])(?:\(?([A-Z])\){_WITH_TEXT}|{NAMED}([A-Z])\b{_WITH_TEXT}|([A-Z])),?"
     r" (?i:is|would be|must be|should be|seems to be|appears to be)"
     rf"(?i: also| clearly| therefore| thus| indeed)?(?i: the| a)?(?i: only| most)?"
-    rf" (?:(?i:{_RIGHT}|true|accurate|appropriate)\b(?P<called>(?i: {_THING}\b)?)|(?P<answer>answer))"
+    rf" (?:(?i:{_RIGHT}|true|accurate|appropriate)\b(?P<called>(?i: {_THING}\b)?)"
+    r"|(?P<answer>answer))"
 )
 _MATCHES = re.compile(
     r"\b(?:correspond(?:s|ing)? to|match(?:es|ing)?|which is|this is|is given (?:by|in))"
@@ -74,7 +75,7 @@ def announced(text: str, options: Options, truncated: bool) -> list[str]:
             elif HEDGED.search(statement.value):
                 answers.clear()
     called = _called(text, truncated)
-    answers = answers + called["answer"] if not answers else answers
+    answers = answers or called["answer"]
     if any(map(_WITHDRAWN.search, SENTENCES.split(rest))):
         return []
     if answers or called["correct"]:

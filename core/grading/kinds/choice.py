@@ -4,8 +4,10 @@ The answer is a letter. A reply may also name the text of an option (core/gradin
 options are in `details`: {"options": ["12", "24", "42"]}. core/grading/option_rows.py reads them
 from the columns of a row."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
+from typing import ClassVar
 
 from core.constants import BOXED, LAST_NUMBER, TEXT
 from core.grading import letter_sentences
@@ -22,7 +24,7 @@ def _options(texts: tuple[str, ...]) -> Options:
 
 class Choice(Kind):
     name = "choice"
-    forms = {
+    forms: ClassVar[Mapping[str, str]] = {
         BOXED: "put the letter of the right option in \\boxed{}.",
         TEXT: 'end with a last line "The answer is …" that states the letter of the right option.',
         LAST_NUMBER: "end with a last line that contains only the letter of the right option.",
