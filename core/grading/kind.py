@@ -126,6 +126,16 @@ class Kind:
             raise BadRow(f"the answer is {answer}", "Correct it")
         return problem
 
+    @classmethod
+    def shuffled(cls, problem: Problem, seed: int) -> Problem:
+        """Return the problem with its options in an order drawn from the seed (SHUFFLE)."""
+        return problem
+
+    @classmethod
+    def published(cls, problem: Problem) -> Problem:
+        """Return the problem as before it was shuffled."""
+        return problem
+
 
 class BadRow(Exception):
     """A fault of a row in a problem set: the `fault`, such as "the answer is empty", and the

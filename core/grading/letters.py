@@ -143,9 +143,9 @@ class Options:
             return self._named(begun, _clause(text[begun.end() :]))
         if _DENIES.search(text):
             return ""
-        mentions = {first or second for first, second in _MENTION.findall(text)}
+        mentions = {mention[1] or mention[2] for mention in _MENTION.finditer(text)}
         if len(mentions) == 1:
-            return mentions.pop()
+            return str(mentions.pop())
         return self.option_of(_clause(text))
 
     def marked(self, line: str) -> str:
