@@ -1,7 +1,7 @@
 """Read the letters that sentences announce: "The answer is C.", "I choose (C)", "C is correct".
 
-Sentences that name an answer precede those that only call an option correct. Without either, the
-last line counts, if it is a letter."""
+Sentences that name an answer precede those that only call an option correct, which count if they
+agree. Without either, the last or the first line counts, if it is a letter."""
 
 import re
 
@@ -20,16 +20,20 @@ from core.grading.statements import (
     is_other_case,
     statements_in,
 )
+from core.types import MAX_ANSWER_CHARS
 
-_RIGHT = r"(?:correct|right|best|closest|final|chosen|selected|only|most \w+)"
+_BEST = (
+    r"(?:correct|right|best|closest|(?:most )?(?:appropriate|suitable|accurate|likely|plausible))"
+)
+_RIGHT = rf"(?:{_BEST}|final|chosen|selected|only)"
 _THING = r"(?:answer|option|choice|letter|alternative|statement|one)"
 _HEADING = (
     rf"{LINE_START}(?:(?<=###)#* ?(?=\S)|final[ \t]*[:=]"
     rf"|(?:the )?(?:{_RIGHT} )?ans(?:wer)?\b\.?(?:[ \t]*[{LINE_ENDS}]|(?= \(?[A-Z]\b)))"
 )
 _SUBJECT = (
-    r"(?<!to )(?<!can )(?:\b(?:answer|ans|antwort|réponse|respuesta|resposta|risposta|ответ"
-    rf"|{_RIGHT} {_THING}|my (?:choice|pick)|letter of the {_RIGHT} {_THING})\b|答案|答え)[ _*]*"
+    r"(?<!to )(?<!can )(?:\b(?:answers?|ans|antwort|réponse|respuesta|resposta|risposta|ответ"
+    rf"|{_RIGHT} {_THING}s?|my (?:choice|pick)|letter of the {_RIGHT} {_THING})\b|答案|答え)[ _*]*"
 )
 _CHOOSES = (
     r"\b(?:I|we)(?:['’](?:d|ll|m)| would| will| have| must| am)?"
@@ -37,25 +41,30 @@ _CHOOSES = (
 )
 _ANNOUNCED = re.compile(
     rf"(?i){_HEADING}|{_CHOOSES}"
-    rf"|{_SUBJECT}{QUALIFIER}(?:[:：=]>?|->|→| - |{IS}),?(?: ?{ADVERB}(?!\w),?)*[ :]*"
+    rf"|{_SUBJECT}{QUALIFIER}(?:[:：=]>?|->|→| - |{IS}| are\b),?(?: ?{ADVERB}(?!\w),?)*[ :]*"
 )
 # Option C is correct. (C) 42 is the correct answer.
 _WITH_TEXT = r"(?:[:.,]? [^.\n()?]{1,60}?)?"
 _CALLED = re.compile(
     rf"(?<![\w('’.-])(?:\(?([A-Z])\){_WITH_TEXT}|{NAMED}([A-Z])\b{_WITH_TEXT}|([A-Z])),?"
     r" (?i:is|would be|must be|should be|seems to be|appears to be)"
-    rf"(?i: also| clearly| therefore| thus| indeed)?(?i: the| a)?(?i: only| most)?"
-    rf" (?:(?i:{_RIGHT}|true|accurate|appropriate)\b(?P<called>(?i: {_THING}\b)?)"
-    r"|(?P<answer>answer))"
+    r"(?i: also| clearly| therefore| thus| indeed)?(?i: the| a| my| our)?(?i: only)?"
+    rf" (?:(?i:{_BEST})\b(?P<called>(?i: {_THING}\b)?)|(?P<answer>(?i:final )?answer))"
 )
 _MATCHES = re.compile(
     r"\b(?:correspond(?:s|ing)? to|match(?:es|ing)?|which is|this is|is given (?:by|in))"
-    rf" ({NAMED}\(?([A-Z])\b)"
+    rf" {NAMED}\(?([A-Z])\b"
+)
+_MAKES = re.compile(rf"\bmak(?:es|ing) (?:{NAMED})?\(?([A-Z])\)? (?P<answer>the {_RIGHT} {_THING})")
+_IT_IS = re.compile(
+    r"\b(?P<answer>(?i:it|that)(?: is|['’]s| must be| should be))(?: therefore| thus)?"
+    rf" (?:{NAMED})?\(?([A-Z])\)?(?=[.!]*(?:\s*\n|\s*\Z|(?<=[.!])\s))"
 )
 _WITHDRAWN = re.compile(
     r"(?i)\b(?:wait|sorry|correction|scratch|mistaken?"
     r"|(?:this|that|it)(?: is|['’]s| was) (?:wrong|incorrect|not (?:right|correct)))\b"
 )
+_SO = re.compile(r"\A\W*(?i:so|thus|hence|therefore|finally|conclusion)\b[,:]? ?")
 _NO_WORD = re.compile(r"[\s.!?*_`]*")
 MAX_BEFORE = 200  # characters of the sentence before a letter that may hedge it
 
@@ -72,16 +81,18 @@ def announced(text: str, options: Options, truncated: bool) -> list[str]:
             if answer:
                 answers.append(answer)
                 rest = statement.after
-            elif HEDGED.search(statement.value):
+            elif answers and options.denies(statement.value, answers[-1]):
                 answers.clear()
     called = _called(text, truncated)
     answers = answers or called["answer"]
     if any(map(_WITHDRAWN.search, SENTENCES.split(rest))):
         return []
-    if answers or called["correct"]:
-        return answers or called["correct"]
-    last = "" if truncated else last_line(text, options)
-    return [last] if last else []
+    correct = set(called["correct"])
+    if not answers and len(correct) == 1:
+        answers = [correct.pop()]
+    if not answers and not truncated:
+        answers = [line for line in [own_line(text, options)] if line]
+    return answers
 
 
 def _stated(statement: Statement, options: Options) -> str:
@@ -97,7 +108,7 @@ def _stated(statement: Statement, options: Options) -> str:
 def _called(text: str, truncated: bool) -> dict[str, list[str]]:
     """Return the letters that a text calls the answer, and those that it calls correct."""
     called: dict[str, list[str]] = {"answer": [], "correct": []}
-    for pattern in (_CALLED, _MATCHES):
+    for pattern in (_CALLED, _MATCHES, _MAKES, _IT_IS):
         for match in pattern.finditer(text):
             letters = [group for group in match.groups() if group and len(group) == 1]
             if not _is_doubtful(text, match, truncated):
@@ -118,16 +129,17 @@ def _is_doubtful(text: str, match: re.Match[str], truncated: bool) -> bool:
     return is_question or HEDGED.search(clause) is not None
 
 
-def last_line(text: str, options: Options) -> str:
-    """Return the answer of a last line that is a letter, or a letter with a text, or "". Lines that
-    list several options are no answer."""
-    lines = [line for line in map(str.strip, shown(text).splitlines()) if line]
+def own_line(text: str, options: Options) -> str:
+    """Return the answer of a last or first line that is a letter, or a letter with a text, or "".
+    Lines that list several options are no answer."""
+    lines = [line.lstrip("> ") for line in shown(text).splitlines() if line.strip("> ")]
+    lines = [_SO.sub("", line[:MAX_ANSWER_CHARS]) for line in lines]
     if not lines:
         return ""
-    letter = options.lone(lines[-1])
-    if letter:
-        return letter
-    marked = [answer for answer in map(options.marked, lines) if answer]
-    if len(marked) == 1 and options.marked(lines[-1]):
-        return marked[0]
+    for line in (lines[-1], lines[0]):
+        letter = options.lone(line)
+        if letter:
+            return letter
+    if sum(map(options.is_marked, lines)) == 1:
+        return options.marked(lines[-1]) or options.marked(lines[0])
     return options.option_of(lines[-1]) if len(lines) == 1 else ""

@@ -18,6 +18,7 @@ LETTERS = ascii_uppercase
 MAX_FORMULA = 100  # most characters of an option that is compared as a formula
 
 _COMMAND = re.compile(r"\\(?:text\w*|math\w+|mbox|boldsymbol|bm|operatorname) ?\{([^{}]*)\}")
+_ESCAPED = re.compile(r"\\(?=[&%#])")
 _SPACE = re.compile(r"\\(?:q?quad|left|right|bf|rm|it|sf)(?![A-Za-z])|\\[ ,;:!]|[\s~\u00a0]+")
 _DELIMITER = re.compile(r"\\[()\[\]]|(?<!\\)\$")
 _BRACES = re.compile(r"\\?\{([^{}]*?)\\?\}")
@@ -25,7 +26,7 @@ _MARKS = " *_`\"'“”‘’"
 # Words before a letter: the correct option
 NAMED = r"(?i:(?:the )?(?:correct |right |best )?(?:option|choice|letter|alternative)s?[ :=]+)"
 _ANSWER = r"(?i:(?:the )?(?:correct |right |best |final )?answer(?: is)?[ :=]+)"
-_LONE = re.compile(rf"(?:{_ANSWER})?(?:{NAMED})?[(\[]?([A-Za-z])[)\]]?[.:)]*")
+_LONE = re.compile(rf"(?:{_ANSWER})?(?:{NAMED})?[(\[]?([A-Za-z])[)\]]?[.,;:!)]*")
 _JOINT = r"(?: ?[,/&+]| ?[,;]? and| ?[,;]? or) ?"
 _ITEM = rf"(?:{NAMED})?\(?[A-Z]\)?"
 _SEVERAL = re.compile(
@@ -33,7 +34,7 @@ _SEVERAL = re.compile(
 )
 _IN_SEVERAL = re.compile(r"(?<![A-Za-z])[A-Z](?![A-Za-z])")
 # (C) 42, C) 42, C. 42, C: 42 and option C, 42
-_MARK = r"(?:[(\[]([A-Za-z])[)\]]|([A-Za-z])(?:[)\]]|[.:](?=\s)))"
+_MARK = r"(?:[(\[]([A-Za-z])[)\]]|([A-Za-z])(?:[)\]]| ?[.:](?=\s)))"
 _MARKED = re.compile(
     rf"(?:{_ANSWER})?(?:{NAMED})?{_MARK}[ .:,–—-]*(?P<rest>.+)"
     rf"|{NAMED}([A-Z]) ?[,:;(–—-](?P<behind>.+)"
@@ -42,8 +43,8 @@ _LOOSE = re.compile(rf"(?:{NAMED})?([A-Z])( ?[-–—=,] ?| )(.+)")  # C = 42
 _REVERSED = re.compile(r"(.+?),? ?[(\[]?(?i:option |choice )?(?<=[(\[ ])([A-Z])[)\]]?")  # 42 (C)
 # The words after a letter at the beginning of a phrase: C because 12 is too small
 _BEHIND = (
-    r"[,;(–—]| -|(?: \w+)? (?:because|since|as|which|with|for|due|based|and not|not|rather|instead"
-    r"|from|given)\b"
+    r"[,;(–—]| -|(?: \w+)? (?:because|since|as|which|with|for|due|based|and not|not|or|rather"
+    r"|instead|from|given)\b"
 )
 _BEGINS = re.compile(
     rf"(?:{NAMED})?(?:[(\[]([A-Za-z])[)\]]|([A-Z])[)\]])|{NAMED}([A-Z])\b|([A-Za-z])(?={_BEHIND})"
@@ -54,6 +55,9 @@ _MENTION = re.compile(
 )
 _CLAUSE = re.compile(r"[,;(]| (?:because|since|as|which|where|so|is)\b")
 _NOT_BUT = re.compile(r"\A(?i:not (?:option )?\(?[A-Z]\)?,? (?:but|it is|it['’]s|rather) )")
+_ADVERB = re.compile(
+    r"\A(?i:(?:most )?(?:probably|likely|clearly|definitely|obviously|actually|certainly|still) )"
+)
 _DENIES = re.compile(
     r"(?i)\b(?:not|neither|nor|none|no (?:answer|option|choice|solution)|nothing|cannot|unclear"
     r"|unknown|undefined|impossible)\b|n['’]t\b"
@@ -66,7 +70,7 @@ def undressed(text: str) -> str:
     while text != before:
         before = text
         text = _COMMAND.sub(r"\1", text)
-    text = _DELIMITER.sub("", text)
+    text = _ESCAPED.sub("", _DELIMITER.sub("", text))
     text = " ".join(_SPACE.sub(" ", text).split()).strip(_MARKS)
     inner = _BRACES.fullmatch(text)
     return inner[1].strip(_MARKS) if inner else text
@@ -131,7 +135,8 @@ class Options:
 
     def phrase(self, phrase: str) -> str:
         """Return the answer of a phrase, such as the words after "The answer is", or ""."""
-        text = _NOT_BUT.sub("", undressed(phrase)).rstrip(" .!")
+        text = _NOT_BUT.sub("", _ADVERB.sub("", undressed(phrase[:MAX_ANSWER_CHARS])))
+        text = text.rstrip(" .!")
         answer = self._answer(text)
         if answer:
             return answer
@@ -148,6 +153,12 @@ class Options:
             return str(mentions.pop())
         return self.option_of(_clause(text))
 
+    def denies(self, phrase: str, answer: str) -> bool:
+        """Return whether a phrase without an answer denies that there is one, or denies
+        `answer`."""
+        letters = _IN_SEVERAL.findall(phrase)
+        return _DENIES.search(phrase) is not None and (not letters or answer[:1] in letters)
+
     def marked(self, line: str) -> str:
         """Return the letter with which a `line` begins, as in (C) 42, or "". After a point or a
         colon, the text of an option must follow."""
@@ -158,6 +169,10 @@ class Options:
         rest = match["rest"] or match["behind"]
         is_sure = _SURE.match(text) is not None or self.option_of(rest)
         return self._named(match, rest) if is_sure else ""
+
+    def is_marked(self, line: str) -> bool:
+        """Return whether a `line` looks like an option in a list."""
+        return _MARKED.fullmatch(undressed(line)) is not None
 
     def lone(self, line: str) -> str:
         """Return the letter that is all of a `line`, or ""."""

@@ -59,7 +59,7 @@ class Choice(Kind):
         return letter_sentences.announced(text, self.options, truncated)
 
     def bare(self, text: str) -> str:
-        return letter_sentences.last_line(text, self.options)
+        return letter_sentences.own_line(text, self.options)
 
     def canonical(self, answer: str) -> str:
         return letter_of(answer)
