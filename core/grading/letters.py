@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from string import ascii_uppercase
 
+from core.base.files import storable
 from core.grading.canonical import canonical, read_value
 from core.types import MAX_ANSWER_CHARS
 
@@ -121,6 +122,7 @@ class Options:
         long."""
         if len(content) > MAX_ANSWER_CHARS:
             return None
+        content = storable(content)
         answer = self.phrase(content)
         text = undressed(content)
         return answer or ("" if _DENIES.search(text) else text)

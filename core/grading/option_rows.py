@@ -13,6 +13,7 @@ from itertools import count, takewhile
 from typing import Any
 
 from core.base.errors import RowError
+from core.base.files import storable
 from core.grading.letters import LETTERS, Options
 from core.types import Problem
 
@@ -334,7 +335,9 @@ def _texts(cell: Any) -> tuple[str, ...] | None:
 
 
 def _text(cell: Any) -> str:
-    return "" if cell is None or isinstance(cell, (Mapping, list, tuple)) else str(cell).strip()
+    if cell is None or isinstance(cell, (Mapping, list, tuple)):
+        return ""
+    return storable(str(cell)).strip()
 
 
 def _first_text(cells: Cells, names: Sequence[str]) -> str:
