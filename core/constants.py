@@ -205,6 +205,12 @@ class Answered(ConstantGroup):
     )
 
 
+class Shuffled(ConstantGroup):
+    """The constant for the order of the options of multiple-choice problems."""
+
+    SHUFFLE: int = constant(0, "1: show a problem's options in an order drawn from SEED", 0, 1)
+
+
 class OnProblems(ConstantGroup):
     """The constants of the problem set. A resumed run may change both: the problems' texts identify
     it."""
@@ -267,7 +273,7 @@ class Asking(Served, Seeded, Sampled):
 
 
 class Constants(
-    Paid, Asking, Served, Repeated, Seeded, OnProblems, Answered, Framed, Waiting, Forced, Sampled
+    Paid, Asking, Repeated, Seeded, OnProblems, Shuffled, Answered, Framed, Waiting, Forced, Sampled
 ):
     """The constants of every scaffold. The server counts tokens. Seconds are wall-clock time."""
 
@@ -308,16 +314,8 @@ def rules(kind: type[ConstantGroup]) -> dict[str, Rule]:
 
 # Constants of a run's problems, answers, seeds and cost. They are not constants of a request to
 # serve_rsa.sh.
-OF_RUNS = frozenset(
-    [
-        *rules(OnProblems),
-        *rules(Answered),
-        *rules(Framed),
-        *rules(Seeded),
-        *rules(Repeated),
-        *rules(Paid),
-    ]
-)
+_OF_RUNS = (OnProblems, Shuffled, Answered, Framed, Seeded, Repeated, Paid)
+OF_RUNS = frozenset(name for group in _OF_RUNS for name in rules(group))
 
 
 def identity(config: ConstantGroup, kind: type[ConstantGroup] | None = None) -> dict[str, Any]:

@@ -24,6 +24,12 @@ DOUBTS = {
         "deeply, or the braces of the Final: line do not balance."
     ),
     "not an integer": "The answer type is integer, but the answer is not an integer from 0 to 999.",
+    "not an option": (
+        "The answer type is choice, but the answer is neither the letter nor the text of an option."
+    ),
+    "other text": (
+        "The answer has the letter of an option, but the text of another. The letter counts."
+    ),
     "several": (
         "Boxes or Final: lines have different answers. The last box counts, or else the last "
         "Final: line. Or a sentence after the last box announces another answer. If the reply "

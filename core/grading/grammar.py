@@ -20,6 +20,9 @@ class Grammar(Protocol):
     def stated(self, text: str) -> str:
         """Return the answer in `text`, which follows "The answer is", or "" if it is unclear."""
 
+    def announced(self, text: str, truncated: bool) -> list[str]:
+        """Return the answers that sentences of a plain `text` announce, the last answer last."""
+
     def bare(self, text: str) -> str:
         """Return the answer of a reply that is nothing but its answer, or ""."""
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from core.base.errors import RowError
 from core.constants import AUTO, BOXED, LAST_NUMBER, TEXT, WHOLE
+from core.grading import statements
 from core.grading import text as readers
 from core.grading.extraction import Extraction
 from core.types import BOX, MAX_ANSWER_CHARS, Problem
@@ -57,6 +58,9 @@ class Kind:
 
     def stated(self, text: str) -> str:
         return self.value(text) or ""
+
+    def announced(self, text: str, truncated: bool) -> list[str]:
+        return statements.announced(text, self, truncated)
 
     def bare(self, text: str) -> str:
         return ""
@@ -123,4 +127,14 @@ class Kind:
                 "Give the final answer alone",
                 f"{answer:.40}",
             )
+        return problem
+
+    @classmethod
+    def shuffled(cls, problem: Problem, seed: int) -> Problem:
+        """Return the problem with its options in an order drawn from the seed (SHUFFLE)."""
+        return problem
+
+    @classmethod
+    def published(cls, problem: Problem) -> Problem:
+        """Return the problem as before it was shuffled."""
         return problem

@@ -21,10 +21,10 @@ MAX_BEFORE = 200  # most characters of the sentence before a statement
 
 # An announcement: "#### 42", "Answer 42", "A: 42", or "the answer to the question is 42" and its
 # kind.
-_LINE_START = rf"(?:\A|(?<=[{LINE_ENDS}]))[ \t>#-]*"
-_HASHES = rf"(?P<line>{_LINE_START}(?<=###) ?(?=[^#\w]*\d))"
+LINE_START = rf"(?:\A|(?<=[{LINE_ENDS}]))[ \t>#-]*"
+_HASHES = rf"(?P<line>{LINE_START}(?<=###) ?(?=[^#\w]*\d))"
 _HEADING = (
-    rf"{_LINE_START}(?:final[ \t]*[:=]|a[ \t]*:"
+    rf"{LINE_START}(?:final[ \t]*[:=]|a[ \t]*:"
     r"|(?:the )?(?:final |correct )?ans(?:wer)?\b\.?"
     rf"(?:[ \t]*[{LINE_ENDS}]|(?= ?[$\d])))"
 )
@@ -32,18 +32,18 @@ _SUBJECT = (
     r"(?<!to )(?<!can )(?:\b(?:answer|ans|correct (?:option|choice)|antwort|réponse|respuesta"
     r"|resposta|risposta|ответ)|答案|答え)\b[ _*]*"
 )
-_QUALIFIER = r"(?:final ?|(?:to|for|of|in|that|I|we|you)\b[^.:=\n]{1,60}?|\([^()\n]{1,40}\))?"
-_IS = (
+QUALIFIER = r"(?:final ?|(?:to|for|of|in|that|I|we|you)\b[^.:=\n]{1,60}?|\([^()\n]{1,40}\))?"
+IS = (
     r"(?P<is>,? ?(?:is|was|equals|ist|est|es|é|è|(?:would|should|will|must) be"
     r"|comes (?:out )?to)\b|[是为は])"
 )
-_ADVERB = (
+ADVERB = (
     r"(?:equal to|therefore|thus|simply|then|just|exactly|indeed|as follows|now|only|about|around"
     r"|roughly|approximately|≈|the number|a total of)"
 )
 _ANNOUNCEMENT = re.compile(
     rf"(?i){_HASHES}|{_HEADING}"
-    rf"|{_SUBJECT}{_QUALIFIER}(?:[:：=]>?|->|→| - |{_IS}),?(?: ?{_ADVERB}(?!\w),?)*[ :]*"
+    rf"|{_SUBJECT}{QUALIFIER}(?:[:：=]>?|->|→| - |{IS}),?(?: ?{ADVERB}(?!\w),?)*[ :]*"
 )
 _END = re.compile(rf"[.!?](?=\s|\Z)(?!(?<=[: ][A-E]\.) \$?\d)|[{LINE_ENDS}。]")
 SENTENCES = re.compile(rf"(?<=[.!?])[_’)]*\s+|[{LINE_ENDS}]+|(?<=。)")
@@ -62,7 +62,7 @@ _SUPPOSES = (
     r"|possible that|could (?:also |well )?be(?= (?:\W?\d|that\b))|anything but|asked to)\b"
 )
 _CHOOSES = r"\b(?:or|either|until|given that|and an? (?:half|third|quarter))\b"
-_HEDGED = re.compile(f"(?i){_DENIES}|{_SUPPOSES}|{_CHOOSES}")
+HEDGED = re.compile(f"(?i){_DENIES}|{_SUPPOSES}|{_CHOOSES}")
 _WITHDRAWN = re.compile(
     r"(?i)\b(?:wait|actually|wrong|incorrect|mistake|sorry|correction|not (?:right|correct))\b"
 )
@@ -88,7 +88,7 @@ _UNIT_AND_POWER = re.compile(r" ?([A-Za-z ./-]*?)(\^\{?[23]\}?|[²³])? ?")
 
 
 @dataclass(frozen=True)
-class _Statement:
+class Statement:
     """A statement of an answer, with the sentence `before` it and the text `after` it. `end` is the
     punctuation or line end after its `value`, or "" at the end of the text."""
 
@@ -104,14 +104,14 @@ def announced(text: str, grammar: Grammar, truncated: bool) -> list[str]:
     sentence withdraws them."""
     answers: list[str] = []
     rest = text  # the text after the last statement
-    for statement in _statements(text):
-        if not _is_certain(statement, truncated) or (answers and _is_other_case(statement)):
+    for statement in statements_in(text):
+        if not is_certain(statement, truncated) or (answers and is_other_case(statement)):
             continue
         is_list = _is_list(statement)
         answer = "" if is_list else grammar.stated(statement.value)
         if answer:
             answers.append(answer)
-        elif re.search(r"\d", statement.value) or _HEDGED.search(statement.value):
+        elif re.search(r"\d", statement.value) or HEDGED.search(statement.value):
             answers.clear()
         else:
             continue
@@ -120,9 +120,10 @@ def announced(text: str, grammar: Grammar, truncated: bool) -> list[str]:
     return [] if _is_withdrawn(rest) else answers
 
 
-def _statements(text: str) -> list[_Statement]:
+def statements_in(text: str, pattern: re.Pattern[str] = _ANNOUNCEMENT) -> list[Statement]:
+    """Return the last statements of a plain `text`. Their announcements match `pattern`."""
     statements = []
-    for announcement in list(_ANNOUNCEMENT.finditer(text))[-MAX_STATEMENTS:]:
+    for announcement in list(pattern.finditer(text))[-MAX_STATEMENTS:]:
         behind = text[announcement.end() :]
         start = announcement.end() + len(behind) - len(behind.lstrip())
         end = _END.search(text, start)
@@ -133,11 +134,11 @@ def _statements(text: str) -> list[_Statement]:
         earlier = text[max(0, announcement.start() - MAX_BEFORE) : announcement.start()]
         before = SENTENCES.split(earlier)[-1]
         after = text[end.end() :] if end else ""
-        statements.append(_Statement(announcement, before, value, end[0] if end else "", after))
+        statements.append(Statement(announcement, before, value, end[0] if end else "", after))
     return statements
 
 
-def _is_certain(statement: _Statement, truncated: bool) -> bool:
+def is_certain(statement: Statement, truncated: bool) -> bool:
     """Return whether a statement is complete, and neither a question nor hedged before its
     announcement."""
     if truncated and not (statement.end + statement.after).strip(" .!?*_`\n"):
@@ -145,16 +146,16 @@ def _is_certain(statement: _Statement, truncated: bool) -> bool:
     if says_nothing(statement.value) or statement.end == "?":
         return False
     clause = re.split("[,;]", statement.before)[-1]
-    return not _HEDGED.search(clause)
+    return not HEDGED.search(clause)
 
 
-def _is_other_case(statement: _Statement) -> bool:
+def is_other_case(statement: Statement) -> bool:
     """Return whether a statement is about another case: if he had 5, the answer would be 47."""
     is_case = re.search(r"(?i)\bif\b", statement.before) is not None
     return is_case and "would" in statement.announcement[0]
 
 
-def _is_list(statement: _Statement) -> bool:
+def _is_list(statement: Statement) -> bool:
     """Return whether a statement and the line after it are items, such as "Tom: 7"."""
     next_line = re.match(r"\n([^\n]+)", statement.end + statement.after)
     lines = [statement.value, next_line[1]] if next_line else []
@@ -181,7 +182,7 @@ def bare_quantity(text: str, read: Read) -> str:
 
 def stated_formula(value: str, read: Read) -> str:
     """Return the number or formula in the `value` of a statement, or "" if it is unclear."""
-    is_word = re.fullmatch("[A-Z][a-z]+", value) is not None and not _HEDGED.search(value)
+    is_word = re.fullmatch("[A-Z][a-z]+", value) is not None and not HEDGED.search(value)
     text = _WORDED.sub(lambda words: in_digits(words[0]), _OPTION.sub("", value))
     if _OPEN.search(text):
         return value if is_word else ""
@@ -191,7 +192,7 @@ def stated_formula(value: str, read: Read) -> str:
         if answers:
             return answers[0]
     answer = read_text(texts[-1], read)
-    if answer and not _is_prose(answer) and not _HEDGED.search(text):
+    if answer and not _is_prose(answer) and not HEDGED.search(text):
         return answer
     return value if is_word else ""
 
@@ -227,7 +228,7 @@ def _results(texts: Sequence[str], read: Read) -> list[str]:
     before, equals, after = sentence.rpartition("=")
     calculation = before.rpartition("=")[2]
     number = NUMBER_IN_TEXT.match(after.strip())
-    if not equals or not number or _HEDGED.search(value) or _VARIABLE.search(calculation):
+    if not equals or not number or HEDGED.search(value) or _VARIABLE.search(calculation):
         return []
     if before.strip() and not re.search(r"\d", calculation):
         return []

@@ -22,7 +22,7 @@ from core.grading.extraction import Extraction
 from core.grading.final import without_lines
 from core.grading.grammar import Grammar
 from core.grading.plain import NUMBER_IN_TEXT, plain
-from core.grading.statements import SENTENCES, announced
+from core.grading.statements import SENTENCES
 from core.types import Completion
 
 _CUT_NUMBER = re.compile(r"\d[.,:/\d]*\Z")
@@ -80,7 +80,7 @@ def _boxed(text: str, way: str, grammar: Grammar, truncated: bool) -> Extraction
         return _with_later_answer(extraction, text, grammar) if is_certain else extraction
     if has_box(text):  # `Final:` lines count only without a box
         text = without_lines(text)
-    answers = announced(plain(text), grammar, truncated)
+    answers = grammar.announced(plain(text), truncated)
     if not answers:
         return extraction
     answer = answers[-1]
@@ -96,15 +96,16 @@ def _with_later_answer(extraction: Extraction, text: str, grammar: Grammar) -> E
     """Return the answer of the last box, with a doubt if a later sentence announces another.
 
     A sentence without a clear answer is ignored, and so is a sentence that repeats a formula of the
-    box, such as "The answer is 4210_{5}"."""
+    box, such as "The answer is 4210_{5}". A single letter is no formula."""
     spans = box_spans(text)[0]
     if not spans or not extraction.answer:
         return extraction
     start, end = spans[-1]
     later = text[end:].lstrip("}$ ")
-    if not NUMBER.fullmatch(extraction.answer) and text[start:end] in later:
+    is_formula = end - start > 1 and not NUMBER.fullmatch(extraction.answer)
+    if is_formula and text[start:end] in later:
         return extraction
-    last = announced(plain(later), grammar, truncated=False)[-1:]
+    last = grammar.announced(plain(later), truncated=False)[-1:]
     is_exact = bool(last) and grammar.is_exact(last[0])
     others = others_of(last, extraction.answer, grammar) if is_exact else []
     if not others:
@@ -119,7 +120,7 @@ def _stated(text: str, grammar: Grammar, truncated: bool) -> list[str]:
     parts = [plain(part.text) for part in parts_of(text)]
     for index, part in enumerate(parts):
         is_cut_off = truncated and index == len(parts) - 1
-        answers = announced(part, grammar, is_cut_off)
+        answers = grammar.announced(part, is_cut_off)
         if not answers and not is_cut_off:
             answers = list(filter(None, [grammar.bare(part)]))
         if answers or NUMBER_IN_TEXT.search(part):
@@ -131,7 +132,7 @@ def _last_number(text: str, grammar: Grammar, truncated: bool) -> tuple[str, str
     """Return the last number of `text`, with a doubt if its sentence has several. If the model
     begins another problem or turn after it announced an answer, the text before counts."""
     for part in parts_of(text)[:-1]:
-        if announced(plain(part.text), grammar, truncated=False):
+        if grammar.announced(plain(part.text), truncated=False):
             text = part.text
             truncated = False
             break

@@ -18,6 +18,7 @@ from core.base.errors import UserError, command
 from core.base.files import DATA, HOME
 from core.base.hub import hub_errors
 from core.base.settings import similar
+from core.grading.kinds import named
 from core.types import ANSWERS, Problem
 from harness.problems import hub, published
 from harness.problems.check import check
@@ -74,11 +75,13 @@ class ProblemSet:
 
     @property
     def sha256(self) -> str:
-        """The hash of ids, statements, answers, types and texts for graders. Compare only results
-        with equal hashes."""
-        rows = [[p.id, p.statement, p.answer, p.answer_type] for p in self.problems]
+        """The hash of ids, statements, answers, types, details and texts for graders, before
+        options were shuffled. Compare only results with equal hashes."""
+        problems = [named(p.answer_type).published(p) for p in self.problems]
+        rows: list[list[Any]] = [[p.id, p.statement, p.answer, p.answer_type] for p in problems]
+        rows += [[p.id, p.details] for p in problems if p.details]
         if self.asks_for_proofs:
-            rows += [[p.solution, p.guidelines, p.grading_scheme] for p in self.problems]
+            rows += [[p.solution, p.guidelines, p.grading_scheme] for p in problems]
         return hashlib.sha256(json.dumps(rows, ensure_ascii=True).encode()).hexdigest()
 
     def first(self, limit: int) -> "ProblemSet":
@@ -90,6 +93,11 @@ class ProblemSet:
     def with_answer_form(self, answer_form: str) -> "ProblemSet":
         """Return a set whose problems have answers of the given form (core/grading/text.py)."""
         problems = tuple(replace(problem, answer_form=answer_form) for problem in self.problems)
+        return replace(self, problems=problems)
+
+    def with_shuffled_options(self, seed: int) -> "ProblemSet":
+        """Return a set whose problems show their options in an order drawn from the seed."""
+        problems = tuple(named(p.answer_type).shuffled(p, seed) for p in self.problems)
         return replace(self, problems=problems)
 
     def part(self, split: str) -> "ProblemSet":

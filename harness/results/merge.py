@@ -163,7 +163,13 @@ def _check(first: _Source, other: _Source) -> None:
 
 
 def _problems(source: _Source) -> list[tuple[str, str | None]]:
-    return [(row["id"], row["answer"]) for row in source.rows]
+    """Return the ids and answers of the problems. Runs may differ in the order of shuffled options,
+    and so in the letters of answers."""
+    pairs = []
+    for row in source.rows:
+        is_shuffled = "order" in row.get("details", {})
+        pairs.append((row["id"], None if is_shuffled else row["answer"]))
+    return pairs
 
 
 def _shared(source: _Source) -> dict[str, Any]:

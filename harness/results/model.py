@@ -316,6 +316,7 @@ class ProblemResult(Record, frozen=True, kw_only=True):
     answer: str | None  # the reference answer
     finished: bool  # True if the scaffold has ended
     steps: list[StepResult]
+    details: dict[str, Any] = {}  # what its kind of answer needs, such as the options
     columns: dict[str, Any] = {}  # the problem's row in the data set
     seed: Seed | None = None  # the run's seed, in merged results
     split: str = ""

@@ -124,6 +124,8 @@ def row(problem: Problem, finished: bool, steps: Iterable[bytes]) -> bytes:
         text = getattr(problem, name)
         if text:
             fields[name] = text
+    if problem.details:
+        fields["details"] = problem.details
     if problem.columns:
         fields["columns"] = problem.columns
     return _laid_out(fields, steps)

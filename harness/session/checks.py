@@ -3,7 +3,7 @@
 All checks raise UserError."""
 
 from core.base.errors import UserError
-from core.constants import Asking, Paid
+from core.constants import Asking, Paid, Shuffled
 from core.engines import environment
 from core.engines.cards import Card
 from core.engines.protocol import Server
@@ -40,6 +40,12 @@ def check_kind(name: str, chosen: ProblemSet, wanted: str, instead: str = "") ->
             f"this scaffold counts equal answers, but {chosen.name} asks for proofs, which have no "
             f"answers. Use the scaffold {instead} (SCAFFOLD={instead})"
         )
+
+
+def check_options(chosen: ProblemSet, config: Shuffled) -> None:
+    """Raise UserError if options are to be shuffled, but no problem has any."""
+    if config.SHUFFLE and not any("options" in problem.details for problem in chosen.problems):
+        raise UserError(f"SHUFFLE=1 needs options, but {chosen.name} has none. Set SHUFFLE=0")
 
 
 def _wrong_kind(

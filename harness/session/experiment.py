@@ -14,7 +14,7 @@ from typing import Any, Generic
 from core.base import terminal
 from core.base.errors import RunFailed
 from core.base.prices import format_dollars as dollars
-from core.constants import BOXED, WHOLE, A
+from core.constants import BOXED, WHOLE, A, Shuffled
 from core.eval import by_answer
 from core.generate import Generator
 from core.prompts import sampling_for
@@ -58,6 +58,8 @@ class Experiment(Generic[A]):
         card = session.server.card
         config = session.config
         self.chosen = session.problems.with_answer_form(card.answer_form(config))
+        if isinstance(config, Shuffled) and config.SHUFFLE:
+            self.chosen = self.chosen.with_shuffled_options(config.SEED)
         self.framing = framing.from_config(config, card, self.chosen.problems, session.framing)
         are_proofs = self.chosen.asks_for_proofs
         self.config: A = card.framed(card.sampled(config), are_proofs)

@@ -19,7 +19,7 @@ SET_FIELDS = ("sha256", "source", "licence", "version", "revision")
 # `experiment`.
 OMITTED = {"RUNS", "OUT"}
 # constants that are omitted if they have these values, so that earlier results stay equal
-OMITTED_DEFAULTS = {"ANSWER": BOXED, "VERIFIER": "model"}
+OMITTED_DEFAULTS = {"ANSWER": BOXED, "SHUFFLE": 0, "VERIFIER": "model"}
 
 
 def head_of(

@@ -164,6 +164,7 @@ def _problem_of(row: dict[str, Any], form: str) -> Problem:
         row["answer"],
         row["answer_type"],
         columns=row.get("columns", {}),
+        details=row.get("details", {}),
         answer_form=form,
         **texts,
     )

@@ -252,6 +252,7 @@ class _Problems(NamedTuple):
             chosen = sets.load(source, self.wanted)
         instead = getattr(self.planned, "for_proofs", "")
         checks.check_kind(self.name, chosen, self.wanted, instead)
+        checks.check_options(chosen, self.config)
         return chosen.first(self.config.LIMIT)
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from core.base.errors import UserError
 from core.client.journal import content_key
-from core.constants import BOXED, Carrying, Constants, Framed, Repeated, rules
+from core.constants import BOXED, Carrying, Constants, Framed, Repeated, Shuffled, rules
 from core.types import Message, Problem, Scaffold
 from harness.experiment_file import experiments_by_scaffold
 
@@ -25,7 +25,15 @@ FIELDS["max_completion_tokens"] = "MAX_TOKENS"
 # A request may not change the free constants. They belong to the server, except the problem, which
 # is in the messages. SAMPLING only selects the server's defaults, and a request is a single run.
 # An endpoint has one model, so VERIFIER is not a choice.
-NOT_OF_A_REQUEST = {*rules(Framed), *rules(Repeated), "ANSWER", "SAMPLING", "SCAFFOLD", "VERIFIER"}
+NOT_OF_A_REQUEST = {
+    *rules(Framed),
+    *rules(Repeated),
+    *rules(Shuffled),
+    "ANSWER",
+    "SAMPLING",
+    "SCAFFOLD",
+    "VERIFIER",
+}
 
 # Fields that the endpoint does not support. A request may contain them only with null or one of
 # these neutral values.

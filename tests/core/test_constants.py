@@ -133,6 +133,7 @@ def test_a_lab_inherits_the_parts_that_it_needs(monkeypatch: pytest.MonkeyPatch)
         "Waiting",
         "Framed",
         "Answered",
+        "Shuffled",
         "OnProblems",
         "Seeded",
         "Repeated",

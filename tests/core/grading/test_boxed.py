@@ -22,7 +22,8 @@ from core.grading.kinds.integer import Integer
 from core.grading.kinds.math import Math
 from tests.helpers.latex import LATEX, TYPES
 
-OF_TEXT = {"several numbers"}  # tests/core/grading/test_text.py
+# tests/core/grading/test_text.py and test_choice.py
+ELSEWHERE = {"several numbers", "not an option", "other text"}
 CASES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[2] / "cases" / "boxed.json").read_text(encoding="utf-8")
 )
@@ -40,7 +41,7 @@ def test_cases() -> None:
 
 
 def test_the_table_covers_every_doubt() -> None:
-    assert {case["doubt"] for case in CASES} | OF_TEXT == {None, *DOUBTS}
+    assert {case["doubt"] for case in CASES} | ELSEWHERE == {None, *DOUBTS}
 
 
 @given(st.one_of(LATEX, st.text(max_size=200)), TYPES, st.booleans())

@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 
 from core.base.errors import UserError
 from core.base.files import open_log, results_dir, write_atomically
-from harness.results import read
+from core.types import Problem
+from harness.problems.sets import ProblemSet
+from harness.results import read, write
+from harness.session import regrade
 from tests.harness.results.test_metrics import problems
 from tests.helpers import documents
 from tests.helpers.graded import document, graded, member, save
@@ -94,3 +97,14 @@ def test_the_results_folder_is_created_or_refused(
     monkeypatch.setenv("RESULTS_DIR", str(tmp_path / "file" / "x"))
     with pytest.raises(UserError, match="RESULTS_DIR"):
         results_dir()
+
+
+def test_details_of_a_problem_are_stored_restored_and_hashed() -> None:
+    options = {"options": ["1", "2"]}
+    plain = Problem("p", "?", "B")
+    choice = Problem("p", "?", "B", details=options)
+    row = json.loads(write.row(choice, True, []))
+    assert row["details"] == options and "details" not in json.loads(write.row(plain, True, []))
+    assert regrade._problem_of(row, "boxed").details == options
+    hashes = {ProblemSet("s", (problem,), "file").sha256 for problem in (plain, choice)}
+    assert len(hashes) == 2

@@ -1,0 +1,139 @@
+r"""The kind "choice": one of several options, which a prompt shows with letters.
+
+The answer is a letter. A reply may also name the text of an option (core/grading/letters.py). The
+options are in `details`: {"options": ["12", "24", "42"]}. core/grading/option_rows.py reads them
+from the columns of a row. Shuffled options also have the "order" of the published positions."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import ClassVar
+
+from core.base import seeds
+from core.base.errors import RowError
+from core.constants import BOXED, LAST_NUMBER, TEXT
+from core.grading import letter_sentences, option_rows
+from core.grading.extraction import Extraction
+from core.grading.kind import Cells, Kind
+from core.grading.letters import LETTERS, Options, letter_of
+from core.types import Problem
+
+# Options that mention each other, such as "Both A and B" or "None of the above", stay in order.
+_MENTIONS = re.compile(
+    r"(?i:\b(?:above|below|both|neither|either|(?:all|none) of (?:these|the|them))\b)"
+    r"|\b[A-J],? (?:and|or|&) [A-J]\b|(?i:\b(?:option|choice|answer)s? )[A-J]\b"
+)
+
+
+@lru_cache(64)
+def _options(texts: tuple[str, ...]) -> Options:
+    return Options(texts)
+
+
+class Choice(Kind):
+    name = "choice"
+    forms: ClassVar[Mapping[str, str]] = {
+        BOXED: "put the letter of the right option in \\boxed{}.",
+        TEXT: 'end with a last line "The answer is …" that states the letter of the right option.',
+        LAST_NUMBER: "end with a last line that contains only the letter of the right option.",
+    }
+
+    def __init__(self, problem: Problem | None = None) -> None:
+        super().__init__(problem)
+        texts = problem.details.get("options", ()) if problem else ()
+        self.options = _options(tuple(texts))
+
+    def read(self, text: str, way: str = BOXED, truncated: bool = False) -> Extraction:
+        """Read the letter of a reply. The form "number" is read like "text"."""
+        way = TEXT if way == LAST_NUMBER else way
+        extraction = super().read(text, way, truncated)
+        if extraction.answer is None:
+            return extraction
+        return replace(extraction, answer=letter_of(extraction.answer))
+
+    def value(self, text: str) -> str | None:
+        return self.options.value(text)
+
+    def announced(self, text: str, truncated: bool) -> list[str]:
+        return letter_sentences.announced(text, self.options, truncated)
+
+    def bare(self, text: str) -> str:
+        return letter_sentences.own_line(text, self.options)
+
+    def canonical(self, answer: str) -> str:
+        return letter_of(answer)
+
+    def fault(self, answer: str) -> str | None:
+        return self.options.fault(answer)
+
+    @classmethod
+    def claims(cls, problem: Problem, cells: Cells) -> bool:
+        return option_rows.found(problem, cells) is not None
+
+    @classmethod
+    def complete(cls, problem: Problem, cells: Cells) -> Problem:
+        """Return the problem whose statement shows the options, with the letter of the right one.
+        If the data set always puts the right option first, the problem's id decides the order.
+        Raises RowError."""
+        found = option_rows.found(problem, cells)
+        if found is None:
+            raise RowError("no column has options", "Add the column choices, a list of texts")
+        option_rows.check_options(found)
+        answer = None if found.reference is None else option_rows.letter_of_reference(found)
+        texts = list(found.options)
+        statement = problem.statement
+        if not found.spans:
+            question = option_rows.question(problem, cells)
+            if not question:
+                raise RowError("there is no question", "Add it in the column question")
+            statement = f"{question}\n\n{option_rows.lines_of(texts)}"
+        completed = replace(
+            problem,
+            statement=statement,
+            answer=answer,
+            answer_type=cls.name,
+            details={"options": texts},
+        )
+        if not found.is_right_first:
+            return completed
+        return _without_order(_ordered(completed, _order(len(texts), problem.id)))
+
+    @classmethod
+    def shuffled(cls, problem: Problem, seed: int) -> Problem:
+        options = problem.details.get("options", ())
+        if any(map(_MENTIONS.search, options)):
+            return problem
+        return _ordered(problem, _order(len(options), seed, problem.id))
+
+    @classmethod
+    def published(cls, problem: Problem) -> Problem:
+        order = problem.details.get("order")
+        if not order:
+            return problem
+        inverse = sorted(range(len(order)), key=order.__getitem__)
+        return _without_order(_ordered(problem, inverse))
+
+
+def _order(length: int, *names: str | int) -> list[int]:
+    """Draw an order of the published positions, seeded with `names`."""
+    order: list[int] = seeds.rng("options", *names).permutation(length).tolist()
+    return order
+
+
+def _ordered(problem: Problem, order: Sequence[int]) -> Problem:
+    """Return the problem with its options in the given order."""
+    texts = [problem.details["options"][position] for position in order]
+    answer = problem.answer
+    if answer is not None:
+        answer = LETTERS[order.index(LETTERS.index(answer))]
+    return replace(
+        problem,
+        statement=option_rows.statement_with(problem, texts),
+        answer=answer,
+        details={"options": texts, "order": list(order)},
+    )
+
+
+def _without_order(problem: Problem) -> Problem:
+    return replace(problem, details={"options": problem.details["options"]})

@@ -1,0 +1,344 @@
+"""Find the options, the question and the reference answer of a multiple-choice row, under the
+columns that data sets use.
+
+SHAPES lists functions that find options. Each example is in tests/core/grading/test_options.py."""
+
+import ast
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count, takewhile
+from typing import Any
+
+from core.base.errors import RowError
+from core.base.files import storable
+from core.grading.letters import LETTERS, Options
+from core.types import Problem
+
+Cells = Mapping[str, Any]
+
+LISTS = ("choices", "options", "answer_choices", "question.choices", "endings")
+# A, B, C, … and Option A, Option B, …, also with numbers instead of letters
+PREFIXES = ("", "option_", "option", "op", "opt_", "choice_", "choice", "answer_", "answer")
+NUMBERED = ("option", "option_", "choice", "choice_", "ending", "ending_", "sol", "answer_")
+RIGHT = "correct_answer"
+WRONG = ("incorrect_answer_{}", "distractor{}", "distractor_{}")  # numbered from 1
+WRONG_LIST = "incorrect_answers"
+# The columns of the reference, besides the names of any answer. Numbers in INDICES count from 0.
+REFERENCES = ("answerkey", "answer_key", "correct", "correct_option", "answer", RIGHT)
+INDICES = ("label", "gold", "cop", "answer_index", "answer_idx", "correct_index")
+QUESTIONS = ("question_stem", "question.stem", "goal", "premise")
+PASSAGES = ("passage", "article", "context")
+CONTINUED = "Which option continues this text best?\n\n{}"
+FILLED = "{}\n\nWhich option fills in the blank?"
+TITLES = {"ctx": CONTINUED, "startphrase": CONTINUED, "sentence": FILLED}
+
+_LABELLED = re.compile(r"\s*[(\[]?([A-Za-z])\s*[).:\]]\s*(.*)", re.DOTALL)
+_OPTION_LINE = r"(?m)^[ \t]*(?:Option ([A-Z]) ?[:.)]|\(([A-Z])\)|([A-Z])[.):])[ \t]*"
+_LINE = re.compile(_OPTION_LINE)
+_LETTER = re.compile(r"\(?([A-Z])\)?\.?")
+
+
+@dataclass(frozen=True)
+class Found:
+    """The options of a row. `reference` is the right option: an index, a letter or a text, or None
+    if it is missing. `labels` are the data set's names of the options, if they are not letters.
+    `first` is the index of the first option.
+
+    If `is_right_first`, the data set puts the right option first in each row. If `spans`, the
+    statement shows the options at these positions."""
+
+    options: tuple[str, ...]
+    reference: Any
+    labels: tuple[str, ...] = ()
+    first: int = 0
+    has_numbers: bool = False
+    is_index: bool = False
+    is_right_first: bool = False
+    spans: tuple[tuple[int, int], ...] = ()
+
+
+def found(problem: Problem, cells: Cells) -> Found | None:
+    """Return the options of a row, or None if it has none."""
+    for shape in SHAPES:
+        options = shape(problem, cells)
+        if options is not None:
+            return options
+    return None
+
+
+def question(problem: Problem, cells: Cells) -> str:
+    """Return the question of a row: its statement, or else a column of its own, after the passage
+    that it is about."""
+    text = problem.statement or _first_text(cells, QUESTIONS)
+    for name, title in TITLES.items():
+        if not text and _text(cells.get(name)):
+            text = title.format(_text(cells[name]))
+    passage = _first_text(cells, PASSAGES)
+    return f"{passage}\n\n{text}" if passage and passage not in text else text
+
+
+def letter_of_reference(options: Found) -> str:
+    """Return the letter of the right option. Raises RowError if the reference is no option, or
+    could be two of them."""
+    reference = options.reference
+    if isinstance(reference, float) and reference.is_integer():
+        reference = int(reference)
+    text = _text(reference)
+    letters = LETTERS[: len(options.options)]
+    if text in options.labels:
+        return letters[options.labels.index(text)]
+    index = _index(text, options)
+    is_index = options.is_index or (isinstance(reference, int) and not options.has_numbers)
+    if index is not None and is_index:
+        return letters[index]
+    named = _named(text, options)
+    candidates = set() if index is None else {letters[index]}
+    candidates |= {named} if named else set()
+    if len(candidates) > 1:
+        raise RowError(
+            "the answer is the index of one option, and the text of another",
+            "Give the letter of the right option",
+            f"{text:.40}",
+        )
+    if candidates:
+        return candidates.pop()
+    last = options.first + len(letters) - 1
+    raise RowError(
+        "the answer is no option",
+        f"Give a letter, the text of an option, or an index from {options.first} to {last}",
+        f"{text:.40}",
+    )
+
+
+def check_options(options: Found) -> None:
+    """Raise RowError if the options of a row are too few, too many, empty or equal."""
+    texts = options.options
+    if len(texts) < 2:
+        raise RowError("there are fewer than 2 options", "Add the others")
+    if len(texts) > len(LETTERS):
+        raise RowError(f"there are more than {len(LETTERS)} options", "Leave out some")
+    if not all(texts):
+        raise RowError("an option is empty", "Fill it in, or leave it out")
+    for number, text in enumerate(texts):
+        if text in texts[:number]:
+            raise RowError("two options are equal", "Change or remove one", f"{text:.40}")
+
+
+def _index(text: str, options: Found) -> int | None:
+    """Return the position that an index names, or None."""
+    if not re.fullmatch("[0-9]{1,4}", text):
+        return None
+    index = int(text) - options.first
+    return index if 0 <= index < len(options.options) else None
+
+
+def _named(text: str, options: Found) -> str:
+    """Return the letter of the option that a text names by its letter or text, or ""."""
+    readable = Options(options.options)
+    if _LETTER.fullmatch(text) or text not in options.options:
+        answer = readable.value(text) or ""
+    else:
+        answer = readable.option_of(text)
+    return "" if readable.fault(answer) else answer
+
+
+# --- statements ---
+
+
+def lines_of(texts: Sequence[str]) -> str:
+    """Return a line for each option, such as "A. 40"."""
+    return "\n".join(f"{letter}. {text}" for letter, text in zip(LETTERS, texts, strict=False))
+
+
+def statement_with(problem: Problem, texts: Sequence[str]) -> str:
+    """Return the statement of a problem with other `texts` at the places of its options."""
+    statement = problem.statement
+    lines = lines_of(problem.details["options"])
+    if statement.endswith(lines):
+        return statement.removesuffix(lines) + lines_of(texts)
+    shown = _in_statement(problem, {})
+    spans = shown.spans if shown else ()
+    for (start, end), text in reversed(list(zip(spans, texts, strict=True))):
+        statement = statement[:start] + text + statement[end:]
+    return statement
+
+
+# --- shapes ---
+
+
+def _true_or_false(problem: Problem, cells: Cells) -> Found | None:
+    """Find TruthfulQA's mc1_targets: {"choices": [...], "labels": [1, 0, …]}."""
+    texts = _texts(cells.get("mc1_targets.choices"))
+    labels = cells.get("mc1_targets.labels")
+    if not texts or not isinstance(labels, Sequence):
+        return None
+    right = [index for index, label in enumerate(labels) if label]
+    reference = right[0] if len(right) == 1 else None
+    return Found(texts, reference, is_index=True, is_right_first=True)
+
+
+def _right_and_wrong(problem: Problem, cells: Cells) -> Found | None:
+    """Find GPQA's Correct Answer and Incorrect Answer 1 to 3, or SciQ's distractors."""
+    right = _text(cells.get(RIGHT))
+    wrong = _texts(cells.get(WRONG_LIST)) or ()
+    for name in WRONG:
+        if not wrong:
+            wrong = tuple(_numbered(cells, name, 1))
+    if not right or not wrong:
+        return None
+    return Found((right, *wrong), 0, is_index=True, is_right_first=True)
+
+
+def _in_list(problem: Problem, cells: Cells) -> Found | None:
+    """Find a list of texts, of "A) 40" or of labelled objects, {"text": [...], "label": [...]}, or
+    {"A": "40", …}."""
+    for name in LISTS:
+        cell = _parsed(cells.get(name))
+        labels: tuple[str, ...] = ()
+        texts: tuple[str, ...] | None = None
+        if isinstance(cell, Mapping) and "text" in cell:
+            texts = _texts(cell["text"])
+            labels = _texts(cell.get("label") or cell.get("labels")) or ()
+        elif isinstance(cell, Mapping):
+            texts = _texts(list(cell.values()))
+            labels = tuple(map(str, cell))
+        elif isinstance(cell, Sequence) and cell and all(isinstance(x, Mapping) for x in cell):
+            texts = _texts([item.get("text") for item in cell])
+            labels = _texts([item.get("label") for item in cell]) or ()
+        elif not isinstance(cell, str):
+            texts = _texts(cell)
+        if texts is not None:
+            numbers = isinstance(cell, Sequence) and not any(isinstance(x, str) for x in cell)
+            return _found(problem, cells, _unlabelled(texts), labels=labels, has_numbers=numbers)
+    return None
+
+
+def _in_columns(problem: Problem, cells: Cells) -> Found | None:
+    """Find the columns A, B, C, …, opa, opb, … or option1, option2, and so on."""
+    for prefix in PREFIXES:
+        names = [f"{prefix}{letter}" for letter in LETTERS.lower()]
+        texts = tuple(takewhile(bool, (_text(cells.get(name)) for name in names)))
+        if len(texts) >= 2:
+            options = _found(problem, cells, texts)
+            # a and b may be numbers of a problem in words
+            return options if len(prefix) > 1 or _is_letter(options) else None
+    for prefix in NUMBERED:
+        for first in (0, 1):
+            texts = tuple(_numbered(cells, prefix + "{}", first))
+            if len(texts) >= 2:
+                return _found(problem, cells, texts, first=first)
+    return None
+
+
+def _in_statement(problem: Problem, cells: Cells) -> Found | None:
+    """Find lines such as "Option A : 40" or "A. 40" at the end of the statement, if the answer is
+    one of their letters. An option may have several lines."""
+    statement = problem.statement
+    lines = _last_list(list(_LINE.finditer(statement)))
+    ends = [line.start() for line in lines[1:]] + [len(statement)]
+    spans: list[tuple[int, int]] = []
+    for line, end in zip(lines, ends, strict=False):
+        text = statement[line.end() : end]
+        if end == len(statement):  # an instruction may follow the last option
+            text = _without_instruction(text, [statement[a:b] for a, b in spans])
+        spans.append((line.end(), line.end() + len(text.rstrip())))
+    texts = tuple(statement[start:end] for start, end in spans)
+    options = _found(problem, cells, texts, spans=tuple(spans))
+    return options if len(texts) >= 2 and _is_letter(options) else None
+
+
+SHAPES: tuple[Callable[[Problem, Cells], Found | None], ...] = (
+    _true_or_false,
+    _right_and_wrong,
+    _in_list,
+    _in_columns,
+    _in_statement,
+)
+
+
+def _found(problem: Problem, cells: Cells, texts: tuple[str, ...], **more: Any) -> Found:
+    """Return the options with the reference of their row. A number in the column "label" counts
+    from 0, even if the columns of the options count from 1."""
+    for name in (*REFERENCES, *INDICES):
+        cell = cells.get(name)
+        if isinstance(cell, (list, tuple)) and len(cell) == 1:
+            cell = cell[0]
+        is_given = isinstance(cell, (int, float, str)) and not isinstance(cell, bool)
+        if is_given and _text(cell):
+            if name in INDICES:
+                more |= {"first": 0, "is_index": True}
+            return Found(texts, cell, **more)
+    return Found(texts, problem.answer, **more)
+
+
+def _last_list(lines: list[re.Match[str]]) -> list[re.Match[str]]:
+    """Return the last lines whose letters are A, B, C and so on."""
+    listed: list[re.Match[str]] = []
+    for line in lines:
+        letter = next(filter(None, line.groups()))
+        if letter == "A":
+            listed = [line]
+        elif listed and letter == LETTERS[len(listed) % len(LETTERS)]:
+            listed.append(line)
+    return listed
+
+
+def _without_instruction(text: str, others: Sequence[str]) -> str:
+    """Return the text of a last option without the paragraphs after it. It has as many paragraphs
+    as the longest of the other options."""
+    most = max((len(re.split(r"\n\s*\n", other.strip())) for other in others), default=1)
+    paragraphs = re.split(r"(\n\s*\n)", text)
+    return "".join(paragraphs[: 2 * most - 1])
+
+
+def _unlabelled(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return texts without the letters of "A) 40", "B) 42" and so on, if all have them."""
+    matches = [_LABELLED.fullmatch(text) for text in texts]
+    labels = "".join(match[1].upper() for match in matches if match)
+    if len(labels) < len(texts) or labels != LETTERS[: len(texts)]:
+        return texts
+    return tuple(match[2].strip() for match in matches if match)
+
+
+def _is_letter(options: Found) -> bool:
+    letter = _LETTER.fullmatch(_text(options.reference).upper())
+    return letter is not None and letter[1] in LETTERS[: len(options.options)]
+
+
+def _numbered(cells: Cells, name: str, first: int) -> Iterator[str]:
+    """Yield the texts of the columns with this name and the numbers from `first` on."""
+    texts = (_text(cells.get(name.format(number))) for number in count(first))
+    return takewhile(bool, texts)
+
+
+def _parsed(cell: Any) -> Any:
+    """Return the list or object that a text contains, as in CSV files, or the cell itself. A text
+    may also have a line for each option."""
+    if not isinstance(cell, str):
+        return cell
+    for parse in (json.loads, ast.literal_eval):
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            return parse(cell.strip())
+    lines = [line for line in cell.splitlines() if line.strip()]
+    return lines if len(lines) > 1 else cell
+
+
+def _texts(cell: Any) -> tuple[str, ...] | None:
+    """Return the texts of a list with at least one item, or None for other cells."""
+    if not isinstance(cell, (list, tuple)) or not cell:
+        return None
+    is_plain = all(item is None or isinstance(item, (str, int, float)) for item in cell)
+    return tuple(map(_text, cell)) if is_plain else None
+
+
+def _text(cell: Any) -> str:
+    if cell is None or isinstance(cell, (Mapping, list, tuple)):
+        return ""
+    return storable(str(cell)).strip()
+
+
+def _first_text(cells: Cells, names: Sequence[str]) -> str:
+    return next(filter(None, (_text(cells.get(name)) for name in names)), "")
