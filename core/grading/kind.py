@@ -1,7 +1,7 @@
 """Define a kind of answer: what the prompt asks for, how a reply is read, when two answers are
 equal, how an answer is scored, and what a reference answer may be."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from core.constants import AUTO, BOXED, LAST_NUMBER, TEXT, WHOLE
@@ -79,6 +79,10 @@ class Kind:
 
     def canonical(self, answer: str) -> str:
         return answer
+
+    def spelling(self, answers: Sequence[str]) -> str:
+        """Return the spelling that represents equal `answers`."""
+        return min(answers, key=lambda answer: (len(answer), answer))
 
     def is_equal(self, answer: str, other: str) -> bool | None:
         """Return whether two answers are equal, or None without a verdict."""
