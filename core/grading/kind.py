@@ -51,6 +51,11 @@ class Kind:
         """Read the answer of a reply's `text` in one of WAYS. Never raises."""
         return readers.read(text, self, way, truncated)
 
+    def places(self, text: str) -> list[tuple[int, int]] | None:
+        """Return the start and end of each place with tags that states an answer. Return None for
+        a kind without tags."""
+        return None
+
     def value(self, text: str) -> str | None:
         return text.strip()
 

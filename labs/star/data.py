@@ -18,7 +18,7 @@ from core.base.errors import UserError
 from core.grading.canonical import NOTHING, WORDS, canonical, is_aime
 from core.grading.kinds import kind_of
 from core.types import MAX_ANSWER_CHARS, PROOF, Problem
-from harness.problems import sets
+from harness.problems import gym, sets
 from harness.problems.check import can_be_sent
 from harness.problems.columns import GRADED_BY, NAMES, fields_of, plain, plain_name, text_of
 from harness.problems.published import OPENR1
@@ -68,6 +68,7 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
     if measured:
         _check_apart(grouped, origin, measured)
     problems = _usable(grouped, counts)
+    _check_prompt([*problems.values(), *(measured.problems if measured else ())], config)
     left_out = {reason: counts[reason] for reason in REASONS if counts[reason]}
     count = 0 if measured else config.HELD_OUT
     needed = config.in_a_round + count
@@ -133,6 +134,19 @@ def _check_apart(
         )
 
 
+def _check_prompt(problems: Iterable[Problem], config: StarConstants) -> None:
+    """Raise UserError if a problem needs an answer between tags, but FEWSHOT asks for a `Final:`
+    line."""
+    if config.takes_box:
+        return
+    for problem in problems:
+        if kind_of(problem).places("") is not None:
+            raise UserError(
+                f"FEWSHOT={config.FEWSHOT} asks for a line Final:, but the answer of {problem.id} "
+                "is read between <answer> and </answer>. Set FEWSHOT=none"
+            )
+
+
 def _usable(grouped: Mapping[str, Sequence[Problem]], counts: Counter[str]) -> dict[str, Problem]:
     """Return a problem of each group, with an id of its own. Count the others by reason."""
     problems: dict[str, Problem] = {}
@@ -189,6 +203,9 @@ def _is_readable(problem: Problem) -> bool:
 
 def _read(name: str) -> tuple[list[Any], ProblemSet]:
     """Return the rows of the set `name`, and the set without its problems. Raises UserError."""
+    if name.startswith(gym.PREFIX):
+        loaded = sets.load(name, constant="DATA")
+        return list(loaded.problems), replace(loaded, problems=())
     if name == OPENR1.name or name.startswith("hub:") or Path(name).suffix:
         read = sets.read_set(name, "DATA", _is_read, {OPENR1.name: OPENR1}, {})
         origin = ProblemSet(read.name, (), read.source, read.licence, revision=read.commit)
@@ -227,7 +244,9 @@ def _grouped(rows: Iterable[Any]) -> tuple[dict[str, list[Problem]], Counter[str
 
 def _problem_of(row: Any) -> Problem | str:
     """Return the problem of a row, or the reason to skip the row. The id is "" if the row has no
-    valid id."""
+    valid id. A problem of a task is returned as it is."""
+    if isinstance(row, Problem):
+        return row
     read = fields_of(row) | alpaca.asked(row) if isinstance(row, dict) else {}
     statement = read.get("problem")
     answer = _text(read.get("answer"))

@@ -19,9 +19,10 @@ from core.grading.kind import BadRow, Cells, Kind
 from core.grading.task_process import task_score, tasks
 from core.types import BOX, Problem
 
-OPENING = " <answer>"
+_OPEN = "<answer>"
+_CLOSE = "</answer>"
 MAX_CHARS = 100_000  # a longer text is not an answer
-_TAG = re.compile(r"<(/?)answer>")
+_TAG = re.compile(r"<(/?)answer>")  # _OPEN or _CLOSE
 # between tags in a copy of the instruction to write them
 _ECHO = re.compile(
     r"[`'\"]? and [`'\"]?|\s*(?:\.{3}|…)?\s*"
@@ -44,7 +45,7 @@ class Task(Kind):
 
     @classmethod
     def opening(cls, text: str, way: str) -> str:
-        return text.removesuffix(BOX) + OPENING
+        return f"{text.removesuffix(BOX)} {_OPEN}"
 
     def read(self, text: str, way: str = BOXED, truncated: bool = False) -> Extraction:
         """Read the last complete pair of tags after thinking. ANSWER=whole reads as RSA's code
@@ -57,6 +58,11 @@ class Task(Kind):
         if len(extraction.answer or "") > MAX_CHARS:
             return Extraction(None, "unreadable")
         return replace(extraction, doubt="truncated") if truncated else extraction
+
+    def places(self, text: str) -> list[tuple[int, int]]:
+        """Return the places from <answer> to </answer>."""
+        spans, _ = _spans(text)
+        return [(start - len(_OPEN), end + len(_CLOSE)) for start, end in spans]
 
     def _stated(self, text: str) -> Extraction:
         """Read the first part of a reply that has an answer. Later parts are other problems."""
@@ -126,26 +132,32 @@ def reference(entry: Mapping[str, Any]) -> str:
     return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
 
 
-def _answers(text: str) -> tuple[list[str], bool]:
-    """Return the answers between tags in order, and whether the last tag is closed. Copies of an
-    instruction such as <answer>...</answer> are no answers."""
-    answers: list[str] = []
+def _spans(text: str) -> tuple[list[tuple[int, int]], bool]:
+    """Return the start and end of each answer between tags, and whether the last tag is closed.
+    Copies of an instruction such as <answer>...</answer> are no answers."""
+    spans: list[tuple[int, int]] = []
     start = -1
     for tag in _TAG.finditer(text):
         if not tag[1]:
             start = tag.end()
         elif start >= 0:
             if not _ECHO.fullmatch(text, start, tag.start()):
-                answers.append(text[start : tag.start()].strip())
+                spans.append((start, tag.start()))
             start = -1
-    return answers, start < 0
+    return spans, start < 0
+
+
+def _answers(text: str) -> tuple[list[str], bool]:
+    """Return the answers between tags in order, and whether the last tag is closed."""
+    spans, is_closed = _spans(text)
+    return [text[start:end].strip() for start, end in spans], is_closed
 
 
 def _as_in_rsa(text: str) -> Extraction:
     """Read the first pair of tags of the whole output. Without one, read the text after the last
     "Final Answer:" that follows thinking."""
-    _, opening, rest = text.partition("<answer>")
-    answer, closing, _ = rest.partition("</answer>")
+    _, opening, rest = text.partition(_OPEN)
+    answer, closing, _ = rest.partition(_CLOSE)
     if opening and closing:
         return Extraction(answer.strip(), None)
     _, tag, after = text.partition("</think>")
