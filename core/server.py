@@ -187,7 +187,8 @@ def _not_servable(wanted: Wanted, why: str) -> UserError:
         )
     return UserError(
         f"MODEL={model} can't be served, because {why}. Set BASE_URL for a model on a server, set "
-        f"MODEL to an existing .gguf file, or unset MODEL for the embedded model. {cards.listing()}"
+        f"MODEL to an existing .gguf file, or unset MODEL for the embedded model. "
+        f"{cards.listing(model)}"
     )
 
 

@@ -61,8 +61,8 @@ class Problem:
     needs beside the answer, such as the options of a choice. `columns` is the row of the data set,
     with its own names. Graders use a reference `solution`, the `guidelines` for points
     (IMO-ProofBench), and a `grading_scheme` with the points of each step (ProofBench). Missing
-    texts are "". `split` names a part of the data set. `answer_form` is the constant ANSWER of the run: how
-    replies state their answer."""
+    texts are "". `split` names a part of the data set. `answer_form` is the constant ANSWER of the
+    run: how replies state their answer."""
 
     id: str
     statement: str
@@ -73,7 +73,7 @@ class Problem:
     guidelines: str = ""
     grading_scheme: str = ""
     split: str = ""
-    details: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict, hash=False)
     answer_form: str = field(default=BOXED, compare=False)
 
     @property

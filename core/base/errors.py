@@ -44,6 +44,21 @@ class RunFailed(UserError):
     status = 1
 
 
+class RowError(UserError):
+    """A fault of a row in a problem file. harness/problems/faults.py reports rows with the same
+    `fault` together.
+
+    "in lines 3 and 4" follows the `fault`, such as "the answer is empty". The `advice` says what to
+    do. `cell` shows the faulty cell of this row, or is ""."""
+
+    def __init__(self, fault: str, advice: str, cell: str = "") -> None:
+        shown = f" ({cell})" if cell else ""
+        super().__init__(f"{fault}{shown}. {advice}")
+        self.fault = fault
+        self.advice = advice
+        self.cell = cell
+
+
 class RedirectRefused(UserError):
     """A redirect to another server. The message shows only origins, because the rest of an address
     may be private."""

@@ -38,8 +38,15 @@ def advice_on(name: str, valid_names: Collection[str], value: str) -> str:
     if upper in SETTINGS:
         value = "…" if "KEY" in upper else value
         return f"Put the setting {upper}={value} before the command. "
-    beginnings = [constant for constant in valid_names if upper and constant.startswith(upper)]
+    constant = similar(upper, valid_names)
+    return f"Did you mean {constant}={value}? " if constant else ""
+
+
+def similar(name: str, valid_names: Collection[str]) -> str:
+    """Return the only one of `valid_names` that begins with `name`, or else the one that resembles
+    it, or ""."""
+    beginnings = [valid for valid in valid_names if name and valid.startswith(name)]
     if len(beginnings) == 1:
-        return f"Did you mean {beginnings[0]}={value}? "
-    similar = difflib.get_close_matches(upper, valid_names, 1, 0.86)
-    return f"Did you mean {similar[0]}={value}? " if similar else ""
+        return beginnings[0]
+    close = difflib.get_close_matches(name, valid_names, 1, 0.86)
+    return close[0] if close else ""

@@ -20,6 +20,7 @@ from core.base.errors import UserError
 from core.base.fields import Positive, Sha256, fitted
 from core.base.files import DATA, read_text
 from core.base.prices import Prices
+from core.base.settings import similar
 from core.constants import (
     BOXED,
     PENALTIES,
@@ -318,9 +319,13 @@ def of_model(served: str, engine: str) -> Card:
     return fitting[0] if fitting else NONE
 
 
-def listing() -> str:
+def listing(unknown: str = "") -> str:
+    """Return advice on cards for an error. It begins with the card that resembles an `unknown`
+    name."""
+    card = similar(unknown.lower(), names())
+    meant = f"Did you mean {card}? " if card and card != unknown else ""
     return (
-        f"Cards: {', '.join(names())}. For your own card, give the path of a copy of "
+        f"{meant}Cards: {', '.join(names())}. For your own card, give the path of a copy of "
         f"{FOLDER / TEMPLATE}.toml"
     )
 

@@ -192,7 +192,7 @@ def _changes_for(named: str) -> dict[str, str]:
         return {"MODEL": f"{card.name}:{named}"}
     raise UserError(
         f"there is no card {named!r:.60}. For a model of a server, set GRADER_URL or BASE_URL. For "
-        f"a model of the hub, give owner/name. {cards.listing()}"
+        f"a model of the hub, give owner/name. {cards.listing(named)}"
     )
 
 

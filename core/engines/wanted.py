@@ -225,7 +225,7 @@ class Wanted:
         )
         raise UserError(
             f"GRADER_MODEL={named} {wrong}. Set GRADER_URL to its server's address. "
-            f"{cards.listing()}"
+            f"{cards.listing(named)}"
         )
 
     def key_for(self, card: Card, url: str, variable: str) -> Key:

@@ -96,7 +96,7 @@ class Kind:
     def score(self, answer: str | None) -> float | None:
         """Score an answer from 0 (wrong) to 1 (right), or None without a verdict. Raises UserError
         if something outside of the answer is missing."""
-        truth = self.problem and self.problem.answer
+        truth = self.problem.answer if self.problem else None
         if answer is None or truth is None:
             return 0.0
         verdict = self.is_equal(answer, truth)

@@ -117,7 +117,8 @@ def _on_gpu(named: str, card: Card, args: Namespace) -> Subject:
         longest = model.longest
     else:
         raise UserError(
-            f"MODEL={named} is not a card, a GGUF file, a folder or a hub model. {cards.listing()}"
+            f"MODEL={named} is not a card, a GGUF file, a folder or a hub model. "
+            f"{cards.listing(named)}"
         )
     gpu, gpu_reason = _gpu(args)
     kv = kv_type(environment.hosting().KV, gpu)

@@ -1,24 +1,38 @@
-"""Check the rows of a problem set and build problems from them. Errors name the row and the
-fault."""
+"""Check the rows of a problem set and build problems from them. An error reports the faults of all
+rows."""
 
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from core.base.errors import UserError
+from core.base.errors import RowError, UserError
 from core.base.files import storable
 from core.types import ANSWERS, MAX_ANSWER_CHARS, PROOF, PROOFS, Problem
-from harness.problems.columns import GRADED_BY, column_names, fields_of, names_in, plain, text_of
+from harness.problems.columns import (
+    GRADED_BY,
+    TARGET,
+    column_names,
+    fields_of,
+    is_empty,
+    is_several,
+    names_in,
+    plain,
+    stated_as,
+    text_of,
+)
+from harness.problems.faults import Faults
 
 ALPACA = {"instruction", "input", "output"}  # the fields of a row to train on
-ALPACAS = ". Only DATA of 21_star reads such rows. For other runs, give problem and answer"
+ALPACAS = "Only DATA of 21_star reads such rows. For other runs, give problem and answer"
+FILL_IN = "Fill it in, or delete these rows"
+NEW_IDS = "Give every problem another id, or leave out the column id, which is optional"
 
 
 def check(
     rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS
 ) -> tuple[Problem, ...]:
-    """Build problems from (location, row) pairs. Raises UserError for an invalid row, or if there
-    are no rows.
+    """Build problems from (location, row) pairs. Raises UserError with the faults of all rows, or
+    if there are no rows.
 
     A row has "problem" (text) and "answer" (number, text or a list of them). "id" and "answer_type"
     ("integer", "math" or "proof") are optional, and other types count as none. columns.py lists all
@@ -29,22 +43,21 @@ def check(
 
     `wanted` is the kind that the grader accepts. With ANSWERS, every row needs an answer, unless it
     is a proof."""
+    if not rows:
+        raise UserError(f"{source} has no problems. Add at least one")
     parsed = [_Row(location, row) for location, row in rows]
     are_integers = all(row.may_be_integer for row in parsed)
+    faults = Faults()
     problems: list[Problem] = []
     locations: dict[str, str] = {}
     for number, row in enumerate(parsed, 1):
-        problem = _problem(row, number, wanted, are_integers)
-        if problem.id in locations:
-            raise UserError(
-                f"{row.location} repeats the id {problem.id!r:.80} of {locations[problem.id]}. "
-                "Give "
-                'every problem a different "id"'
-            )
-        locations[problem.id] = row.location
-        problems.append(problem)
-    if not problems:
-        raise UserError(f"{source} has no problems. Add at least one")
+        with faults.caught(row.location):
+            problem = _problem(row, number, wanted, are_integers)
+            problems.append(problem)
+            first = locations.setdefault(problem.id, row.location)
+            if first != row.location:
+                raise RowError("an id repeats", NEW_IDS, _repeated(problem.id, first))
+    faults.check()
     return tuple(problems)
 
 
@@ -61,20 +74,19 @@ class _Row:
         is_math = self.fields.get("answer_type") == "math"
         return not is_math and _is_whole(self.fields.get("answer"))
 
-    @property
-    def column_names(self) -> str:
-        return names_in(self.columns, 8)
-
 
 def _problem(row: _Row, number: int, wanted: str, are_integers: bool) -> Problem:
-    """Build the problem of a row. `number` is its id, if the row states no id."""
+    """Build the problem of a row. `number` is its id, if the row states no id. Raises RowError."""
     if not isinstance(row.columns, dict):
-        raise UserError(f'{row.location} must be an object like {{"problem": "…", "answer": 42}}')
+        raise RowError(
+            "the problem is not an object",
+            'Write each problem like {"problem": "…", "answer": 42}',
+        )
     statement = _statement(row)
     answer_type = row.fields.get("answer_type", _usual_type(row, wanted, are_integers))
     answer = _answer(row, answer_type, is_needed=wanted == ANSWERS and answer_type != PROOF)
     names = (*GRADED_BY, "solution", "split") if answer_type == PROOF else ()  # for graders
-    texts = {name: storable(text_of(row.fields.get(name))) for name in names}
+    texts: dict[str, Any] = {name: storable(text_of(row.fields.get(name))) for name in names}
     id_ = _id(row, number)
     return Problem(id_, statement, answer, answer_type, plain(row.columns), **texts)
 
@@ -83,10 +95,25 @@ def _statement(row: _Row) -> str:
     statement = row.fields.get("problem")
     if isinstance(statement, str) and _is_text(statement):
         return statement.strip()
-    advice = ALPACAS if row.columns.keys() >= ALPACA else ""
-    raise UserError(
-        f"{row.location} needs {column_names('problem')}, a non-empty text without lone surrogates "
-        f"(\\ud800 to \\udfff). Its fields: {row.column_names}{advice}"
+    name, cell = stated_as(row.columns, "problem")
+    if not name and row.columns.keys() >= ALPACA:
+        raise RowError("the columns are instruction, input and output", ALPACAS)
+    if not name:
+        raise _no_column(row, "problem")
+    if is_empty(cell):
+        raise RowError("the problem is empty", FILL_IN)
+    raise RowError(
+        f"the problem (column {name!r:.40}) is not a text",
+        "Give a text without lone surrogates (\\ud800 to \\udfff), or a list with one user message",
+        f"{cell!r:.40}",
+    )
+
+
+def _no_column(row: _Row, ours: str) -> RowError:
+    columns = names_in(row.columns, 8)
+    return RowError(
+        f"no column is named {column_names(ours)}",
+        f"Add it, or rename a column. The columns are {columns}",
     )
 
 
@@ -103,17 +130,23 @@ def _id(row: _Row, number: int) -> str:
     id_ = row.fields.get("id", number)
     is_valid = isinstance(id_, (int, str)) and not isinstance(id_, bool)
     if not is_valid or not _is_text(str(id_)):
-        raise UserError(
-            f'{row.location} has an invalid "id" {id_!r:.80}. Give a whole number or non-empty '
-            "UTF-8 "
-            "text"
+        raise RowError(
+            'an "id" is not a whole number or a text',
+            "Correct it, or leave out the column, which is optional",
+            f"{id_!r:.40}",
         )
     return str(id_)
 
 
+def _repeated(id_: str, first: str) -> str:
+    """Describe an id that the row at the location `first` has too."""
+    _, _, place = first.rpartition(", ")
+    return f"{id_!r:.40} of {place}"
+
+
 def _answer(row: _Row, answer_type: str, is_needed: bool) -> str | None:
-    """Return a row's answer as text, or None if it is missing and not needed. Raises UserError if
-    it is invalid."""
+    """Return a row's answer as text, or None if it is missing and not needed. Raises RowError if it
+    is invalid."""
     answer = row.fields.get("answer")
     if not is_needed:
         is_missing = answer is None or (answer_type == PROOF and not text_of(answer))
@@ -121,26 +154,50 @@ def _answer(row: _Row, answer_type: str, is_needed: bool) -> str | None:
             return None
     is_valid = isinstance(answer, (int, float, str)) and not isinstance(answer, bool)
     if not is_valid or not _is_text(str(answer)):
-        raise UserError(
-            f"{row.location} needs {column_names('answer')}, a number, UTF-8 text or a list of "
-            f"them. In a solution it follows ####. Its fields: {row.column_names}"
-        )
+        raise _unreadable_answer(row)
     text = str(answer).strip()
     if answer_type == PROOF:
         return text
     if len(text) > MAX_ANSWER_CHARS or text in ("nan", "inf", "-inf"):
-        raise UserError(
-            f'{row.location} has "answer" {text:.40}, which is nan, inf or over {MAX_ANSWER_CHARS} '
-            "characters"
+        raise RowError(
+            f"the answer is nan, inf or over {MAX_ANSWER_CHARS} characters",
+            "Give the final answer alone",
+            f"{text:.40}",
         )
     if answer_type != "integer":
         return text
     if not _is_whole(text):
-        raise UserError(
-            f'{row.location} has type "integer", but its answer {text!r} is not an integer from 0 '
-            "to 999"
+        raise RowError(
+            'the answer_type is "integer", but the answer is not an integer from 0 to 999',
+            'Correct it, or give the answer_type "math"',
+            f"{text!r:.40}",
         )
     return str(int(text))
+
+
+def _unreadable_answer(row: _Row) -> RowError:
+    """Return the error of a row whose answer is missing, or no number or text."""
+    name, cell = stated_as(row.columns, "answer")
+    if not name:
+        return _no_column(row, "answer")
+    if is_empty(cell):
+        return RowError("the answer is empty", FILL_IN)
+    if name == TARGET and is_several(cell):
+        return RowError(
+            "the target lists several answers",
+            "A problem has one reference answer here. Keep one",
+            f"{cell!r:.40}",
+        )
+    if isinstance(cell, str):
+        return RowError(
+            f"the answer (column {name!r:.40}) has no final answer",
+            "Give the final answer alone, or after #### at the end of the solution",
+        )
+    return RowError(
+        f"the answer (column {name!r:.40}) is not a number, a text or a list of them",
+        "Give the final answer alone",
+        f"{cell!r:.40}",
+    )
 
 
 def answer_type_of(answers: Iterable[Any]) -> str:

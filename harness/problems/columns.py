@@ -8,11 +8,16 @@ from typing import Any
 
 from core.types import PROOF
 
+# inspect_ai's columns. "input" is the problem if no other column is, and if the row has no
+# "instruction". A list as the "target" has several answers, of which any counts.
+INPUT = "input"
+TARGET = "target"
+INSTRUCTION = "instruction"  # Alpaca's column of the task, whose "input" is data for it
 # This project's name of a column, and all accepted names. The first of these names that a row has
 # counts. Case, blanks and hyphens do not matter ("Problem ID" is problem_id). A dot separates a
 # column from a field inside it.
 NAMES = {
-    "id": ("id", "problem_id", "problem_idx", "question_id", "unique_id"),
+    "id": ("id", "problem_id", "problem_idx", "question_id", "unique_id", "record_id"),
     "problem": ("problem", "question", "statement", "problem_statement", "prompt"),
     "answer": (
         "answer",
@@ -21,6 +26,7 @@ NAMES = {
         "expected_answer",
         "reference_answer",
         "ground_truth",
+        TARGET,
         "reward_model.ground_truth",  # data sets for verl, whose prompt is a list of messages
     ),
     "answer_type": ("answer_type",),
@@ -44,11 +50,11 @@ def fields_of(row: dict[str, Any]) -> dict[str, Any]:
     "answer" may be None. A type that is not in TYPES is omitted."""
     cells = _with_inner(row)
     fields: dict[str, Any] = {}
-    for ours, names in NAMES.items():
-        present = [name for name in names if name in cells]
-        if not present:
+    for ours in NAMES:
+        name = _name_in(cells, ours)
+        if not name:
             continue
-        cell = cells[present[0]]
+        cell = cells[name]
         if cell is not None or ours in ("problem", "answer"):
             fields[ours] = cell
     if "problem" in fields:
@@ -56,12 +62,46 @@ def fields_of(row: dict[str, Any]) -> dict[str, Any]:
         body = cells.get("body") if is_question else None
         fields["problem"] = _statement(fields["problem"], body)
     if "answer" in fields:
-        fields["answer"] = _final(fields["answer"])
+        has_alternatives = _name_in(cells, "answer") == TARGET and is_several(fields["answer"])
+        fields["answer"] = None if has_alternatives else _final(fields["answer"])
     if "answer_type" in fields:
         answer_type = str(fields.pop("answer_type")).strip().lower()
         if answer_type in TYPES:
             fields["answer_type"] = answer_type
     return fields
+
+
+def stated_as(row: dict[str, Any], ours: str) -> tuple[str, Any]:
+    """Return the name and the content of the column that states a field, as in the file. Return
+    ("", None) if there is none."""
+    cells = _with_inner(row)
+    name = _name_in(cells, ours)
+    return name, cells.get(name)
+
+
+def is_empty(cell: Any) -> bool:
+    """Return whether a cell states nothing: no value, a blank text, or an empty list."""
+    return cell is None or cell == [] or (isinstance(cell, str) and not cell.strip())
+
+
+def is_several(cell: Any) -> bool:
+    """Return whether a cell is a list of two or more items."""
+    return isinstance(cell, (list, tuple)) and len(cell) > 1
+
+
+def is_usual(name: str) -> bool:
+    """Return whether a column of this name states one of our fields."""
+    return plain_name(name) == INPUT or any(plain_name(name) in names for names in NAMES.values())
+
+
+def _name_in(cells: Mapping[str, Any], ours: str) -> str:
+    """Return the first of a field's names in `cells`, or ""."""
+    for name in NAMES[ours]:
+        if name in cells:
+            return name
+    if ours == "problem" and INPUT in cells and INSTRUCTION not in cells:
+        return INPUT
+    return ""
 
 
 def _with_inner(row: dict[str, Any]) -> dict[str, Any]:

@@ -7,10 +7,10 @@ that have it. A list is written [+,-]. The tasks take turns, so that LIMIT cuts 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from core.base.errors import UserError
+from core.base.settings import similar
 from core.grading.kinds.task import Task, meant, reference
 from core.grading.task_process import entries, package_version, tasks
 from core.types import Problem
@@ -123,8 +123,8 @@ def _checked(names: tuple[str, ...], parameter: str, value: Any) -> Any:
         defaults |= tasks()[name]
     defaults |= {"size": SIZE, "seed": 0}
     if parameter not in defaults:
-        close = get_close_matches(parameter, defaults, 1)
-        hint = f"Did you mean {close[0]}? " if close else ""
+        close = similar(parameter.lower(), defaults)
+        hint = f"Did you mean {close}? " if close else ""
         raise UserError(
             f"{' and '.join(names)} has no parameter {parameter!r:.80}. {hint}Its parameters: "
             f"{', '.join(sorted(defaults))}"

@@ -120,6 +120,18 @@ class WordProblems(Published):
         return tuple(settled)
 
 
+class OlympiadBench(Published):
+    """A problem set whose statements may need the text in the column "context"."""
+
+    def settled(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+        settled: list[Problem] = []
+        for problem in problems:
+            context = str(problem.columns.get("context") or "").strip()
+            statement = f"{context}\n\n{problem.statement}".strip()
+            settled.append(replace(problem, statement=statement))
+        return tuple(settled)
+
+
 def _number_of(problem: Problem) -> int:
     """Return the number at the end of a problem's id, or 0."""
     match = re.search(r"[0-9]{1,9}\Z", problem.id)
@@ -166,6 +178,17 @@ MATH500 = Published(
     licence=None,  # the card was not checked (its source, openai/prm800k, is MIT)
     files={"": "test.jsonl"},
     revision="6e4ed1a2a79af7d8630a6b768ec859cb5af4d3be",
+)
+# OlympiadBench (He et al. 2024, arXiv 2402.14008): the open-ended English competition problems of
+# mathematics without images. Revision, file and rows are from public code, the licence is from a
+# stored copy of the card. The file itself was not read.
+OLYMPIADBENCH = OlympiadBench(
+    name="olympiadbench",
+    repo="Hothan/OlympiadBench",
+    rows=674,
+    licence="Apache 2.0",
+    files={"": "OlympiadBench/OE_TO_maths_en_COMP/OE_TO_maths_en_COMP.parquet"},
+    revision="91184b52131e7fc9455fef848035173aea8cc01a",
 )
 # GSM8K (test split) and SVAMP: word problems from grade school, whose answers are numbers.
 # columns.py reads their references: "#### 1,234" is 1234, 35.0 is 35, and SVAMP's Body precedes its
@@ -239,5 +262,37 @@ OPENR1 = Published(
     splits=("train", "extended/train"),  # the subsets default (in data/) and extended
     revision="e4e141ec9dea9f8326f4d347be56105859b2bd68",
 )
-ANSWERED = (GSM8K, MATH500, SVAMP, AIME_2024, AIME_2025, HMMT_2025, ANSWERBENCH)
-PUBLISHED = {published.name: published for published in (*ANSWERED, IMO_PROOFBENCH, PROOFBENCH)}
+# Sets with multiple choice. Revisions, files and rows are from public code, and the licences are
+# from stored copies of the cards. The files themselves were not read.
+# GPQA Diamond (Rein et al. 2023, arXiv 2311.12022). It is gated: its readers agree not to reveal
+# examples in plain text online. So it is never bundled.
+GPQA_DIAMOND = Published(
+    name="gpqa_diamond",
+    repo="Idavidrein/gpqa",
+    rows=198,
+    licence="CC BY 4.0",
+    files={"": "gpqa_diamond.csv"},
+    revision="633f5ee89ab8ad4522a9f850766b73f62147ffdd",
+)
+# MMLU-Pro (Wang et al. 2024, arXiv 2406.01574), test split: up to 10 options.
+MMLU_PRO = Published(
+    name="mmlu_pro",
+    repo="TIGER-Lab/MMLU-Pro",
+    rows=12032,
+    licence="MIT",
+    files={"": "data/test-00000-of-00001.parquet"},
+    revision="b189ec765aa7ed75c8acfea42df31fdae71f97be",
+)
+# AQuA (Ling et al. 2017, arXiv 1705.04146), test split: options like "A)21".
+AQUA = Published(
+    name="aqua",
+    repo="deepmind/aqua_rat",
+    rows=254,
+    licence="Apache 2.0",
+    files={"": "raw/test-00000-of-00001.parquet"},
+    revision="33301c6a050c96af81f63cad5562cb5363e88971",
+)
+ANSWERED = (GSM8K, MATH500, SVAMP, AIME_2024, AIME_2025, HMMT_2025, ANSWERBENCH, OLYMPIADBENCH)
+CHOICES = (GPQA_DIAMOND, MMLU_PRO, AQUA)
+PROOFS = (IMO_PROOFBENCH, PROOFBENCH)
+PUBLISHED = {published.name: published for published in (*ANSWERED, *CHOICES, *PROOFS)}

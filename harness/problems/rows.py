@@ -1,18 +1,23 @@
-"""Read the rows of problem files (.json, .jsonl, .csv with a header, .parquet). Errors name the
-location of a row."""
+"""Read the rows of problem files (.json, .jsonl, .csv or .tsv with a header, .parquet). Errors name
+the location of a row."""
 
 import csv
 import hashlib
 import io
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from core.base.errors import UserError
-from core.base.files import opened, parse_json, read_lines, read_text
+from core.base.errors import RowError, UserError
+from core.base.files import no_number, opened, parse_json, read_lines, read_text
+from harness.problems.columns import is_usual
+from harness.problems.faults import Faults
 
 WHAT, REMEDY, FIX = "problem file", "Check its path", "Correct the file"
+SEPARATORS = (",", ";", "\t")  # Excel writes ";" in countries with a decimal comma
+QUOTE = 'Add the missing cells, and put quotes (") around a cell that contains a separator'
 
 Rows = list[tuple[str, Any]]  # (location, row)
 Wanted = Callable[[str], bool]  # returns whether to read the column with this name
@@ -39,7 +44,7 @@ def stream_rows(path: Path, wanted: Wanted | None = None) -> Iterator[tuple[str,
     kind = path.suffix.lower()
     if kind not in READERS:
         raise UserError(
-            f"the problem set {str(path)!r:.200} is not a .json, .jsonl, .csv or .parquet file. "
+            f"the problem set {str(path)!r:.200} is not a {ENDINGS} file. "
             "For a data set on the hub, give hub:owner/name"
         )
     rows = _parquet(path, wanted) if kind == PARQUET else READERS[kind](path)
@@ -50,10 +55,30 @@ def stream_rows(path: Path, wanted: Wanted | None = None) -> Iterator[tuple[str,
 
 
 def _jsonl(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the rows up to the first line that is not valid JSON. Then raise UserError with all
+    such lines."""
+    faults = Faults()
     for number, line in enumerate(read_lines(path, WHAT, REMEDY), 1):
-        if line.strip():
-            location = f"{path}, line {number}"
-            yield location, parse_json(line, f"{WHAT} {location}", FIX)
+        if not line.strip():
+            continue
+        location = f"{path}, line {number}"
+        row = None
+        with faults.caught(location):
+            row = _of_line(line)
+        if not faults:
+            yield location, row
+    faults.check()
+
+
+def _of_line(line: str) -> Any:
+    """Return the value of a line of JSON. Raises RowError if it is not valid."""
+    try:
+        return json.loads(line, parse_constant=no_number)
+    except json.JSONDecodeError as error:
+        reason = f"{error.msg}, column {error.pos + 1}"
+    except (ValueError, RecursionError) as error:
+        reason = str(error)
+    raise RowError("the text is not valid JSON", "Write one object on each line", reason)
 
 
 def _json(path: Path) -> Iterable[tuple[str, Any]]:
@@ -69,33 +94,66 @@ def _json(path: Path) -> Iterable[tuple[str, Any]]:
 
 def _csv(path: Path) -> Rows:
     """Read a CSV file strictly, because a shifted cell could become the reference answer. Empty
-    cells become None."""
+    cells become None, and blank lines are skipped."""
     text = read_text(path, WHAT, REMEDY)
     digest = hashlib.sha256(text.encode()).hexdigest()
     if digest in MISSING_QUOTES:
         position = MISSING_QUOTES[digest]
         text = f'{text[:position]}"{text[position:]}'
-    reader = csv.DictReader(io.StringIO(text), strict=True)
+    records = _records(text, path)
+    names = _names(records, path)
     rows: Rows = []
-    line = 1  # the first line of a row, which may have several
+    faults = Faults()
+    for line, cells in records:
+        location = f"{path}, line {line}"
+        if len(cells) == len(names):
+            row = {name: cell or None for name, cell in zip(names, cells, strict=True)}
+            rows.append((location, row))
+        elif cells:
+            fault = f"the number of cells is not {len(names)}, as in the header,"
+            faults.add(location, RowError(fault, QUOTE, str(len(cells))))
+    faults.check()
+    return rows
+
+
+def _names(records: Iterator[tuple[int, list[str]]], path: Path) -> list[str]:
+    """Return the names in the first of the records. Raises UserError for a repeated name."""
+    _, header = next(records, (1, []))
+    names = [name.strip() for name in header]
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise UserError(
+                f"{WHAT} {path} has several columns named {name!r:.80}. Rename all but one"
+            )
+    return names
+
+
+def _records(text: str, path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the first line and the cells of each record of a CSV text. Raises UserError if the text
+    is not valid."""
+    reader = csv.reader(io.StringIO(text), delimiter=_separator(text), strict=True)
+    line = 1
     try:
-        names = [name.strip() for name in reader.fieldnames or ()]
-        for name, times in Counter(names).items():
-            if times > 1:
-                raise UserError(
-                    f"{WHAT} {path} has several columns named {name!r:.80}. Rename all but one"
-                )
-        reader.fieldnames = names
-        line = reader.line_num + 1
-        for row in reader:
-            location = f"{path}, line {line}"
+        for cells in reader:
+            yield line, cells
             line = reader.line_num + 1
-            if None in row or None in row.values():
-                raise UserError(f"{location} has more or fewer cells than the header. {FIX}")
-            rows.append((location, {name: cell or None for name, cell in row.items()}))
     except csv.Error as error:
         raise UserError(f"{WHAT} {path}, line {line} is not valid CSV ({error}). {FIX}") from None
-    return rows
+
+
+def _separator(text: str) -> str:
+    """Return the separator that splits the header into the most usual names of columns, else into
+    the most columns."""
+
+    def columns(separator: str) -> tuple[int, int]:
+        try:
+            header = next(csv.reader(io.StringIO(text), delimiter=separator, strict=True), [])
+        except csv.Error:
+            return 0, 0
+        usual = [name for name in header if is_usual(name)]
+        return len(usual), len(header)
+
+    return max(SEPARATORS, key=columns)
 
 
 def _parquet(path: Path, wanted: Wanted | None = None) -> Iterator[tuple[str, Any]]:
@@ -129,10 +187,12 @@ def _parquet(path: Path, wanted: Wanted | None = None) -> Iterator[tuple[str, An
 
 
 PARQUET = ".parquet"
+ENDINGS = ".json, .jsonl, .csv, .tsv or .parquet"
 # in this order for the hub
 READERS: dict[str, Callable[..., Iterable[tuple[str, Any]]]] = {
     PARQUET: _parquet,
     ".jsonl": _jsonl,
     ".csv": _csv,
+    ".tsv": _csv,
     ".json": _json,
 }

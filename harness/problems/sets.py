@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -17,11 +17,12 @@ from core.base import files
 from core.base.errors import UserError, command
 from core.base.files import DATA, HOME
 from core.base.hub import hub_errors
+from core.base.settings import similar
 from core.types import ANSWERS, Problem
 from harness.problems import gym, hub, published
 from harness.problems.check import check
 from harness.problems.published import Published
-from harness.problems.rows import READERS, Rows, Wanted, read_rows, stream_rows
+from harness.problems.rows import ENDINGS, READERS, Rows, Wanted, read_rows, stream_rows
 
 BUNDLED = {  # from labs/demo/make_sums.py (for the embedded model) and labs/demo/make_words.py
     "sums": "sums of 4 products",
@@ -108,7 +109,7 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
     Args:
         name: A name ("sums", "aime_2025", …), name:part ("imo_proofbench:Advanced"),
             "hub:owner/name[@revision][:split]", "gym:task[:size=100,…]" (gym.py), or the path of a
-            .json, .jsonl, .csv or .parquet file.
+            .json, .jsonl, .csv, .tsv or .parquet file.
         wanted: The kind that the grader accepts (matters for files and the hub): ANSWERS, PROOFS,
             or EITHER.
         constant: The constant that names the set. Error messages about the hub mention it.
@@ -180,12 +181,21 @@ def read_set(
     path = Path(os.path.expanduser(name))
     if path.suffix or (name and path.exists()):
         return Read(path.stem, read_rows(path, wanted), str(path), f"file {path.name}")
-    meant = f"Did you mean hub:{name}? " if len(path.parts) == 2 else ""
+    meant = _meant(name, [*bundled, *published_sets])
     raise UserError(
         f"unknown set {name!r:.200}. {meant}Give a name "
         f"({', '.join([*bundled, *published_sets])}), hub:owner/name, gym:task, or the path of a "
-        ".json, .jsonl, .csv or .parquet file"
+        f"{ENDINGS} file"
     )
+
+
+def _meant(name: str, names: Collection[str]) -> str:
+    """Return "Did you mean NAME? " for an unknown set, or "" if it resembles none of `names`."""
+    if len(Path(name).parts) == 2:
+        return f"Did you mean hub:{name}? "
+    stem, colon, part = name.partition(":")
+    set_name = similar(stem.lower(), names)
+    return f"Did you mean {set_name}{colon}{part:.80}? " if set_name else ""
 
 
 def _read_published(published_set: Published, constant: str, wanted: Wanted | None) -> Read:
@@ -193,7 +203,7 @@ def _read_published(published_set: Published, constant: str, wanted: Wanted | No
     of a known file."""
     way_out = (
         f"{ONLINE}. Or download {published_set.address} as {COPIES / published_set.name}.parquet "
-        f"(or .csv, .json, .jsonl). Or set {constant}=path/to/file.json"
+        f"(or .csv, .tsv, .json, .jsonl). Or set {constant}=path/to/file.json"
     )
     pin = _pins().get(published_set.name)
     copy = _copy(published_set)

@@ -26,6 +26,9 @@ from core.eval import (
     pass_at_k,
 )
 from core.grading.canonical import canonical
+from core.grading.kinds import kind_of, named
+from core.grading.kinds.integer import Integer
+from core.grading.kinds.math import Math
 from core.types import Completion, Member, Problem
 
 # Pairs of spellings of one answer.
@@ -152,9 +155,10 @@ def test_a_vote(
     score: float,
     counts: dict[str, int],
 ) -> None:
-    found = groups(answers, kind)
+    found = groups(answers, named(kind)())
     assert found.tied == tied and found.counts == counts
-    assert found.score(truth, kind) == pytest.approx(score)
+    problem = Problem("p", "?", truth, kind)
+    assert found.score(kind_of(problem)) == pytest.approx(score)
 
 
 @given(
@@ -165,27 +169,28 @@ def test_a_vote(
 def test_a_vote_does_not_depend_on_order(
     answers: list[str | None], truth: str, random: Any
 ) -> None:
-    result = groups(answers, "integer")
-    assert 0 <= result.score(truth) <= 1
+    kind = kind_of(Problem("p", "?", truth, "integer"))
+    result = groups(answers, kind)
+    assert 0 <= result.score(kind) <= 1
     assert sum(result.counts.values()) == sum(answer is not None for answer in answers)
     random.shuffle(answers)
-    again = groups(answers, "integer")
-    assert (again.counts, again.spelled, again.score(truth)) == (
+    again = groups(answers, kind)
+    assert (again.counts, again.spelled, again.score(kind)) == (
         result.counts,
         result.spelled,
-        result.score(truth),
+        result.score(kind),
     )
 
 
 def test_spellings_vote_together() -> None:
     assert len(SPELLINGS) >= 40
     for a, b in [*SPELLINGS, *(pair[::-1] for pair in SPELLINGS)]:
-        found = groups([a] * 3 + [b] * 2 + ["77777"] * 4, "math")
-        assert found.score(b, "math") == 1.0 and found.counts == {
-            canonical(a, "math"): 5,
+        found = groups([a] * 3 + [b] * 2 + ["77777"] * 4, Math())
+        assert found.score(Math(Problem("p", "?", b))) == 1.0 and found.counts == {
+            canonical(a): 5,
             "77777": 4,
         }
-        assert found.tied == (canonical(a, "math"),) == found.names[4:5]
+        assert found.tied == (canonical(a),) == found.names[4:5]
 
 
 Equal = Callable[[str, str], bool | None]
@@ -202,7 +207,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Callable[[Equal], list[tuple[str,
             asked.append((answer, truth))
             return equal(answer, truth)
 
-        monkeypatch.setattr("core.eval.math_equal", spied)
+        monkeypatch.setattr("core.grading.kinds.math.math_equal", spied)
         return asked
 
     return put
@@ -218,10 +223,10 @@ def test_verdicts_that_do_not_chain_go_to_the_commoner_spelling_whatever_the_ord
     answers = ["a_1"] * 3 + ["b_1"] * 2 + ["c_1"] * 3 + ["d_1"]
     random.shuffle(answers)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("core.eval.math_equal", equal)
-        assert groups(answers, "math").counts == {"a_1": 5, "c_1": 3, "d_1": 1}
-        assert groups([*answers, "c_1"], "math").counts == {"c_1": 6, "a_1": 3, "d_1": 1}
-        assert groups([*answers, "b_1", "b_1"], "math").counts == {"b_1": 10, "d_1": 1}
+        patch.setattr("core.grading.kinds.math.math_equal", equal)
+        assert groups(answers, Math()).counts == {"a_1": 5, "c_1": 3, "d_1": 1}
+        assert groups([*answers, "c_1"], Math()).counts == {"c_1": 6, "a_1": 3, "d_1": 1}
+        assert groups([*answers, "b_1", "b_1"], Math()).counts == {"b_1": 10, "d_1": 1}
 
 
 def test_a_vote_asks_the_judge_so_many_times_at_most_and_the_commonest_first(
@@ -229,7 +234,7 @@ def test_a_vote_asks_the_judge_so_many_times_at_most_and_the_commonest_first(
 ) -> None:
     asked = judged(lambda answer, truth: {answer, truth} == {"x_{10}", "x_{11}"})
     rare = [f"x_{{{i}}}" for i in range(12, 302)]
-    counts = groups([*rare, "x_{10}", "x_{11}", "x_{10}", "x_{11}"], "math").counts
+    counts = groups([*rare, "x_{10}", "x_{11}", "x_{10}", "x_{11}"], Math()).counts
     assert counts["x_{10}"] == 4 and len(counts) == 291
     assert len(asked) <= MAX_COMPARISONS and set(asked[0]) == {"x_{10}", "x_{11}"}
 
@@ -238,13 +243,13 @@ def test_integers_and_numbers_need_no_judge(
     judged: Callable[[Equal], list[tuple[str, str]]],
 ) -> None:
     asked = judged(lambda *_: True)
-    assert groups(["42", "042", "7", r"\frac12", "x"], "integer").counts == {
+    assert groups(["42", "042", "7", r"\frac12", "x"], Integer()).counts == {
         "42": 2,
         "7": 1,
         "x": 1,
         r"\frac12": 1,
     }
-    assert groups(["0.333333", "1/3", r"\frac{2}{6}", "-7", "7"], "math").counts == {
+    assert groups(["0.333333", "1/3", r"\frac{2}{6}", "-7", "7"], Math()).counts == {
         "1/3": 2, "7": 1, "-7": 1, "333333/1000000": 1
     }  # fmt: skip
     assert not asked
@@ -264,8 +269,11 @@ def test_an_answer_that_hangs_costs_two_deadlines_and_the_others_are_compared(
 
     judged(equal)
     answers = ["h_1"] * 5 + ["h_2"] * 5 + ["s_1"] * 3 + ["s_2"] * 2 + ["s_3"] * 2
-    found = groups(answers, "math")
-    assert found.counts == {"s_1": 7, "h_1": 5, "h_2": 5} and found.score("s_1", "math") == 1.0
+    found = groups(answers, Math())
+    assert (
+        found.counts == {"s_1": 7, "h_1": 5, "h_2": 5}
+        and found.score(Math(Problem("p", "?", "s_1"))) == 1.0
+    )
     assert found.undecided == 2 and len(late) == 4 and {(h, NEUTRAL) for h in hanging} < set(late)
 
 

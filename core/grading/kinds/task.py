@@ -8,9 +8,9 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any
 
+from core.base.settings import similar
 from core.base.thinking import has_tag, split_thinking
 from core.base.turns import parts_of
 from core.constants import BOXED, WHOLE
@@ -121,8 +121,8 @@ class Task(Kind):
 
 def meant(name: str) -> str:
     """Return "Did you mean …? " for the name of an unknown task, or ""."""
-    close = get_close_matches(name, tasks(), 1)
-    return f"Did you mean {close[0]}? " if close else ""
+    close = similar(name.lower(), tasks())
+    return f"Did you mean {close}? " if close else ""
 
 
 def reference(entry: Mapping[str, Any]) -> str:

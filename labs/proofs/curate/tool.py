@@ -32,8 +32,8 @@ from labs.proofs.graded import read_row
 from labs.proofs.proofs import attempts, cost
 from labs.proofs.rubric import Prompt, read_prompt
 
-INPUT = """each row of a problem file (.json, .jsonl, .csv or .parquet), or of a data set on the hub
-(hub:owner/name[@revision][:split])."""
+INPUT = """each row of a problem file (.json, .jsonl, .csv, .tsv or .parquet), or of a data set on
+the hub (hub:owner/name[@revision][:split])."""
 OUTPUT = """The command writes the rows to FILE.{name}.jsonl in the same folder, and rows of the \
 hub to
 owner--name.{name}.jsonl in the results folder. If the new columns are null, the column \

@@ -119,7 +119,7 @@ def source_of(name: str, config: GradeConstants) -> Source:
     folder, is_qed = results_dir(), config.SHAPE == QED
     if name.endswith(".jsonl"):
         return lines.source(Path(name).expanduser(), folder / "journal", is_qed)
-    if Path(name).suffix in (".csv", ".parquet"):
+    if Path(name).suffix in (".csv", ".tsv", ".parquet"):
         raise UserError(
             f"{name} can't be graded. Convert it to a .jsonl file, with a proof in each line"
         )

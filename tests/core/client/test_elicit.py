@@ -10,7 +10,7 @@ from core import prompts
 from core.client.continued import lacks_answer
 from core.engines.cards import Card
 from core.engines.protocol import CANNOT, Server
-from core.grading.text import read
+from core.grading.kinds.math import Math
 from core.rsa import SampleConstants
 from core.types import (
     BOX,
@@ -71,23 +71,19 @@ def test_a_run_that_reads_words_opens_no_box(engine: Server, proxy: Proxy, tmp_p
     proxy.script = [replied(prose), replied(" 35000 dollars.")]
     config = SampleConstants(MAX_TOKENS=50, ANSWER_TOKENS=9, ELICIT=1)
     server = through(engine, proxy, tail="<|assistant|>\n", closes=False)
-    sampling = Sampling.from_config(
-        config, answer_type=Problem("p", "?", "1", "math", answer_form="text").form_and_type
-    )
+    problem = Problem("p", "?", "1", answer_form="text")
+    sampling = prompts.sampling_for(problem, config)
     (got,) = ask(server, tmp_path, [(5, sampling)])
     assert got.forced == f"{prose}\n\n{ELICITED_ANSWER.removesuffix(BOX)} 35000 dollars."
-    assert read(got.text, "text", "math").answer == read("35000 dollars", "text", "math").answer
+    assert Math().read(got.text, "text").answer == Math().read("35000 dollars", "text").answer
     assert sampling.answer_opening == FORCED_ANSWER.removesuffix(
         BOX
     ) and not sampling.answer_opening.endswith("{")
-    assert Sampling.from_config(config, answer_type="math").answer_opening == FORCED_ANSWER
+    boxed = Problem("p", "?", "1")
+    assert prompts.sampling_for(boxed, config).answer_opening == FORCED_ANSWER
     # Without forcing, journal keys stay the same.
-    assert (
-        Sampling.from_config(
-            replace(config, ANSWER_TOKENS=0), answer_type="text math"
-        ).answer_opening
-        == FORCED_ANSWER
-    )
+    unforced = prompts.sampling_for(problem, replace(config, ANSWER_TOKENS=0))
+    assert unforced.answer_opening == FORCED_ANSWER
 
 
 def test_a_model_without_thinking_receives_no_tags(
@@ -126,13 +122,13 @@ def test_other_replies_are_left_alone(
 
 def test_requests_for_other_texts_elicit_nothing() -> None:
     config = SampleConstants(ELICIT=1)
-    sampling = Sampling.from_config(config, answer_type="math")
+    problem = Problem("p", "?", "1")
+    sampling = prompts.sampling_for(problem, config)
     assert sampling.elicit == "math" and sampling.with_changes() == sampling
     assert sampling.with_changes(max_tokens=9, answer_opening=prompts.VERDICT).elicit == ""
-    assert Sampling.from_config(config, is_proof=True, answer_type="proof").elicit == ""
-    assert Sampling.from_config(SampleConstants(), answer_type="math") == Sampling.from_config(
-        SampleConstants()
-    )
+    assert prompts.sampling_for(replace(problem, answer_type="proof"), config).elicit == ""
+    unelicited = prompts.sampling_for(problem, SampleConstants())
+    assert unelicited == Sampling.from_config(SampleConstants())
 
 
 def test_a_forced_answer_is_not_elicited() -> None:

@@ -354,3 +354,11 @@ def test_effort_is_refused_for_models_that_do_not_reason(
     monkeypatch.setenv("EFFORT", "low")
     with pytest.raises(UserError, match="EFFORT=low"):
         environment.card()
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("smolm2", "smollm2"), ("Gemini", "gemini-3-pro"), ("smollm2", ""), ("mine.gguf", "")],
+)
+def test_advice_on_cards_begins_with_the_one_that_is_meant(name: str, meant: str) -> None:
+    assert cards.listing(name).startswith(f"Did you mean {meant}? Cards: " if meant else "Cards: ")

@@ -17,7 +17,9 @@ from core.grading.boxes import box_spans
 from core.grading.canonical import canonical
 from core.grading.extraction import DOUBTS, Extraction
 from core.grading.final import final_lines, says_nothing
-from core.grading.text import read
+from core.grading.kinds import named
+from core.grading.kinds.integer import Integer
+from core.grading.kinds.math import Math
 from tests.helpers.latex import LATEX, TYPES
 
 OF_TEXT = {"several numbers"}  # tests/core/grading/test_text.py
@@ -28,7 +30,7 @@ CASES: list[dict[str, Any]] = json.loads(
 
 def test_cases() -> None:
     for case in CASES:
-        found = read(case["text"], BOXED, case["type"], case.get("truncated", False))
+        found = named(case["type"])().read(case["text"], BOXED, case.get("truncated", False))
         assert (found.answer, found.doubt) == (case["answer"], case["doubt"]), case
         if "truth" in case:
             assert is_correct(found.answer, case["truth"], case["type"]) is case["correct"], (
@@ -45,18 +47,18 @@ def test_the_table_covers_every_doubt() -> None:
 def test_extract_never_raises_and_its_answer_can_be_stored(
     text: str, kind: str, truncated: bool
 ) -> None:
-    found = extract(text, kind, truncated)
+    found = extract(text, named(kind)(), truncated)
     assert found.doubt is None or found.doubt in DOUBTS
     (found.answer or "").encode("utf-8")
-    canonical(text, kind)
+    named(kind)().canonical(text)
     is_correct(text, text, "integer")
 
 
 @given(LATEX, TYPES)
 def test_boxing_an_answer_reads_the_same_answer(text: str, kind: str) -> None:
-    answer = extract(rf"\boxed{{{text}}}", kind).answer
+    answer = extract(rf"\boxed{{{text}}}", named(kind)()).answer
     if answer is not None:
-        again = extract(rf"\boxed{{{answer}}}", kind)
+        again = extract(rf"\boxed{{{answer}}}", named(kind)())
         assert again.answer == answer
         assert again.doubt in (None, "not an integer")
 
@@ -75,20 +77,20 @@ SAME = ("1/0", "1/2/3", r"1\frac{1}{2}", r"\frac{1}{2}3", "0.5/2", "4 2", "1e9",
 
 def test_math_votes_are_counted_on() -> None:
     for text, expected in (VOTES | dict(zip(SAME, SAME, strict=True))).items():
-        assert canonical(text, "math") == expected
+        assert canonical(text) == expected
 
 
 @given(LATEX, TYPES)
 def test_a_canonical_answer_is_its_own_canonical_answer(text: str, kind: str) -> None:
-    once = canonical(text, kind)
-    assert canonical(once, kind) == once
+    once = named(kind)().canonical(text)
+    assert named(kind)().canonical(once) == once
 
 
 @given(LATEX, LATEX, st.integers(0, 999))
 def test_the_only_box_is_found_anywhere(before: str, after: str, answer: int) -> None:
     before, after = (text.replace(r"\boxed", "").replace(r"\fbox", "") for text in (before, after))
-    found = extract(rf"{before}\boxed{{{answer}}} {after}")
-    assert found == extract(rf"\boxed{{{answer}}}")
+    found = extract(rf"{before}\boxed{{{answer}}} {after}", Integer())
+    assert found == extract(rf"\boxed{{{answer}}}", Integer())
     assert (found.answer, found.doubt) == (str(answer), None)
 
 
@@ -104,7 +106,7 @@ LINES = st.lists(
 @example("ANSWER\n>", "integer", False)
 @example("answer:7\n", "integer", True)
 def test_lines_are_read_without_a_guess(text: str, kind: str, truncated: bool) -> None:
-    found = extract(text, kind, truncated)
+    found = extract(text, named(kind)(), truncated)
     lines = final_lines(text)
     assert found.doubt is None or found.doubt in DOUBTS
     assert [text[line.start : line.end] for line in lines] == [
@@ -119,11 +121,11 @@ def test_lines_are_read_without_a_guess(text: str, kind: str, truncated: bool) -
         is_balanced = bool(stating) and box_spans(rf"\boxed{{{stating[-1]}}}")[0] == [
             (7, 7 + len(stating[-1]))
         ]
-        expected = (
-            extract(rf"\boxed{{{stating[-1]}}}", kind) if is_balanced else Extraction(None, None)
-        )
+        expected = Extraction(None, None)
+        if is_balanced:
+            expected = extract(rf"\boxed{{{stating[-1]}}}", named(kind)())
         assert found.answer == expected.answer
-    assert found.answer is None or found.answer in stated(text, kind)
+    assert found.answer is None or found.answer in stated(text, named(kind)())
 
 
 @given(
@@ -133,11 +135,10 @@ def test_lines_are_read_without_a_guess(text: str, kind: str, truncated: bool) -
 )
 def test_the_only_line_is_found_anywhere(answer: int, form: str, around: str) -> None:
     around = around.replace("box", "")
-    assert extract(f"{around}\n{form % answer}\n{around}") == Extraction(str(answer), None)
-    assert extract(f"{around}\n{form % answer}\n{around}\n\\boxed{{{answer}}}") == Extraction(
-        str(answer), None
-    )
-    assert extract(f"\\boxed{{{answer + 1}}}\n{form % answer}").doubt in (
+    text = f"{around}\n{form % answer}\n{around}"
+    assert extract(text, Integer()) == Extraction(str(answer), None)
+    assert extract(f"{text}\n\\boxed{{{answer}}}", Integer()) == Extraction(str(answer), None)
+    assert extract(f"\\boxed{{{answer + 1}}}\n{form % answer}", Integer()).doubt in (
         "several",
         "not an integer",
     )
@@ -148,9 +149,9 @@ def test_all_that_a_text_states() -> None:
         "\\boxed{42} and \\boxed{042}\nFinal: ...\nFinal: 41\nFinal: so \\boxed{7}\nFinal answer: "
         "41"
     )
-    assert stated(text) == ["42", "7", "41"]
-    assert stated("Final: 1/2\nthe answer is 42", "math") == ["1/2"] and stated("", "math") == []
-    assert stated("\\boxed{" + "9" * 2000 + "}") == [None]
+    assert stated(text, Integer()) == ["42", "7", "41"]
+    assert stated("Final: 1/2\nthe answer is 42", Math()) == ["1/2"] and stated("", Math()) == []
+    assert stated("\\boxed{" + "9" * 2000 + "}", Integer()) == [None]
 
 
 @given(
@@ -159,7 +160,7 @@ def test_all_that_a_text_states() -> None:
     st.sampled_from([r"\frac{%d}{%d}", "%d/%d", "%d, %d", "%d %d", "%d^{%d}"]),
 )
 def test_digits_are_never_taken_out_of_an_expression(a: int, b: int, form: str) -> None:
-    found = extract(rf"\boxed{{{form % (a, b)}}}")
+    found = extract(rf"\boxed{{{form % (a, b)}}}", Integer())
     if ("frac" in form or "/" in form) and b and a % b == 0:  # nothing is guessed: it divides
         assert found == Extraction(str(a // b), None)
     else:
@@ -168,10 +169,10 @@ def test_digits_are_never_taken_out_of_an_expression(a: int, b: int, form: str) 
 
 
 def test_boxes_that_say_the_same_in_canonical_form_are_not_several() -> None:
-    assert extract(r"\boxed{0.5}, that is \boxed{\frac12}", "math").doubt is None
-    found = extract(r"\boxed{3} \boxed{\sqrt{8}} \boxed{\sqrt8} \boxed{2\sqrt2}", "math")
+    assert extract(r"\boxed{0.5}, that is \boxed{\frac12}", Math()).doubt is None
+    found = extract(r"\boxed{3} \boxed{\sqrt{8}} \boxed{\sqrt8} \boxed{2\sqrt2}", Math())
     assert (found.doubt, found.others) == ("several", (r"\sqrt8", r"\sqrt{8}", "3"))
-    many = extract("".join(rf"\boxed{{x+{i}}}" for i in range(50)), "math")
+    many = extract("".join(rf"\boxed{{x+{i}}}" for i in range(50)), Math())
     assert (many.doubt, many.others) == ("several", ())
 
 
@@ -213,5 +214,5 @@ def test_boxes_that_say_the_same_in_canonical_form_are_not_several() -> None:
 )
 def test_hostile_texts_take_linear_time(text: str, times: int) -> None:
     started = time.process_time()
-    extract(text * times)
+    extract(text * times, Integer())
     assert time.process_time() - started < 5  # at most 0.2 s; a quadratic reader needs minutes

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.eval import is_correct, is_equal
-from core.grading.boxed import extract
 from core.grading.cleaning import clean
-from core.grading.verdicts import is_reference
+from core.grading.kinds import named
+from core.grading.kinds.math import Math
+from core.grading.verdicts import is_comparable
 from tests.helpers.latex import LATEX
 
 PAIRS: list[dict[str, Any]] = json.loads(
@@ -27,9 +28,9 @@ def test_pairs() -> None:
         assert is_equal(one, other, "math") is expected, pair
         assert is_equal(other, one, "math") is expected, pair
         if "boxed" not in pair:  # a box loses the name of a number, and degrees
-            assert (
-                is_correct(extract(rf"\boxed{{{one}}}", "math").answer, other, "math") is expected
-            ), pair
+            assert is_correct(Math().read(rf"\boxed{{{one}}}").answer, other, "math") is expected, (
+                pair
+            )
 
 
 def spellings(number: Fraction) -> list[str]:
@@ -65,9 +66,9 @@ def test_numbers_are_the_same_only_where_they_are_equal(
 @settings(max_examples=60)
 @given(LATEX, LATEX)
 def test_readable_answers_equal_themselves_and_equality_is_symmetric(one: str, other: str) -> None:
-    one, other = (clean(text, "math") or "x" for text in (one, other))
+    one, other = (clean(text) or "x" for text in (one, other))
     assert is_equal(one, other, "math") is is_equal(other, one, "math")
-    assert is_equal(f"{one} ", one, "math") is not False or not is_reference(one, "math")
+    assert is_equal(f"{one} ", one, "math") is not False or not is_comparable(one)
 
 
 READ = (
@@ -89,4 +90,4 @@ UNREAD = (r"x \equiv 3 \pmod{8}", "5!!", "isosceles", r"\text{Yes}", r"\frac{", 
 def test_a_reference_can_be_compared_by_what_it_says(
     answer: str, answer_type: str, is_one: bool
 ) -> None:
-    assert is_reference(answer, answer_type) is is_one
+    assert named(answer_type)().is_readable(answer) is is_one

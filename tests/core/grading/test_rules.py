@@ -7,7 +7,7 @@ from core.grading.cleaning import clean
 from core.grading.rules import Rule
 
 RULES = [
-    pytest.param(rule, id=f"{module.__name__.rpartition('.')[2]}: {rule.name} {rule.answer_type}")
+    pytest.param(rule, id=f"{module.__name__.rpartition('.')[2]}: {rule.name} {rule.keeps_units}")
     for module in (cleaning, escapes, expressions, plain, spelling)
     for rule in module.RULES
 ]
@@ -25,5 +25,5 @@ def test_restored_escapes_stay_as_they_are(rule: Rule) -> None:
 
 @pytest.mark.parametrize("rule", cleaning.RULES, ids=lambda rule: rule.name)
 def test_cleaning_applies_a_rule_to_answers_of_its_type(rule: Rule) -> None:
-    answer_type = rule.answer_type or "math"
-    assert clean(rule.before, answer_type) == clean(rule.after, answer_type)
+    keeps_units = rule.keeps_units is not False
+    assert clean(rule.before, keeps_units) == clean(rule.after, keeps_units)

@@ -13,7 +13,8 @@ from core.constants import AUTO, WAYS
 from core.eval import grade_answers, is_equal
 from core.grading.boxed import extract
 from core.grading.extraction import DOUBTS
-from core.grading.text import read
+from core.grading.kinds import named
+from core.grading.kinds.math import Math
 from core.types import Completion, Member, Problem
 
 REPLIES = json.loads(
@@ -31,7 +32,7 @@ TEXTS = st.lists(st.sampled_from([*PIECES.split(), " ", "\n", "The answer is "])
 def test_text_reads_the_answer_that_a_reply_states() -> None:
     for case in REPLIES:
         kind = case["type"]
-        extraction = read(case["text"], "text", kind, case.get("truncated", False))
+        extraction = named(kind)().read(case["text"], "text", case.get("truncated", False))
         assert extraction.doubt is None or extraction.doubt in DOUBTS, case
         stated = case["stated"]  # null: the reply states none, or only implies one
         is_same = extraction.answer == stated or is_equal(extraction.answer, stated or "", kind)
@@ -43,7 +44,7 @@ def test_text_reads_the_answer_that_a_reply_states() -> None:
 
 def test_no_reply_is_falsely_right() -> None:
     for case in REPLIES:
-        found = read(case["text"], "auto", case["type"], case.get("truncated", False))
+        found = named(case["type"])().read(case["text"], "auto", case.get("truncated", False))
         if is_equal(found.answer, case["truth"], case["type"]):
             assert is_equal(case["stated"], case["truth"], case["type"]), case
 
@@ -79,7 +80,7 @@ def test_no_reply_is_falsely_right() -> None:
 def test_each_way_has_its_doubts(
     text: str, way: str, answer: str | None, doubt: str | None
 ) -> None:
-    found = read(text, way, "math", truncated=doubt == "truncated")
+    found = Math().read(text, way, truncated=doubt == "truncated")
     assert found.doubt == doubt
     assert found.answer == answer or is_equal(found.answer, answer or "", "math")
 
@@ -90,10 +91,14 @@ def test_each_way_has_its_doubts(
     st.sampled_from(["integer", "math"]),
 )
 def test_reading_never_raises_and_boxed_is_unchanged(text: str, way: str, kind: str) -> None:
-    found = read(text, way, kind)
+    found = named(kind)().read(text, way)
     assert found.doubt is None or found.doubt in DOUBTS
     assert (found.answer is None) <= (found.doubt is not None)
-    if way == "boxed" and found.doubt != "unboxed" and (boxed := extract(text, kind)).answer:
+    if (
+        way == "boxed"
+        and found.doubt != "unboxed"
+        and (boxed := extract(text, named(kind)())).answer
+    ):
         assert found.answer == boxed.answer
         # a sentence may state another answer than the box
         assert found == boxed or found.doubt == "several"
@@ -115,7 +120,7 @@ def test_reading_never_raises_and_boxed_is_unchanged(text: str, way: str, kind: 
 def test_a_long_reply_is_read_in_time(piece: str) -> None:
     began = time.process_time()
     for way in set(WAYS) - {AUTO}:  # which is one of the others
-        read(piece * (75_000 // len(piece)), way, "math")
+        Math().read(piece * (75_000 // len(piece)), way)
     # at most 0.6 s; without bounds in the patterns, 5 to 24 s
     assert time.process_time() - began < 4.5
 

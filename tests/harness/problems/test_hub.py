@@ -18,6 +18,7 @@ from harness.problems.published import (
     AIME_2025,
     HMMT_2025,
     IMO_PROOFBENCH,
+    OLYMPIADBENCH,
     PROOFBENCH,
     SVAMP,
     on_hub,
@@ -78,6 +79,22 @@ def svamp(numbers: Iterable[int], answer: Callable[[int], Any]) -> list[dict[str
     ]
 
 
+def olympiad() -> list[dict[str, Any]]:
+    """As Hothan/OlympiadBench has them: lists of answers, and a context for some problems."""
+    return [
+        {
+            "id": i,
+            "question": f"question {i}?",
+            "final_answer": [str(i), "0"] if i == 2 else [str(i)],
+            "context": "Let x be 3." if i == 3 else None,
+            "is_multiple_answer": i == 2,
+            "answer_type": "Numerical",
+            "unit": None,
+        }
+        for i in range(1, 675)
+    ]
+
+
 def lines(content: list[dict[str, Any]]) -> bytes:
     return "\n".join(map(json.dumps, content)).encode()
 
@@ -116,6 +133,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
                     "train.json": json.dumps(svamp(range(1000, 300, -1), str)).encode(),
                     "test.json": json.dumps(svamp(range(1, 301), lambda i: f"{i}.0")).encode(),
                 }
+            },
+            OLYMPIADBENCH.repo: {
+                OLYMPIADBENCH.revision: {OLYMPIADBENCH.files[""]: table(olympiad())}
             },
             IMO_PROOFBENCH.repo: {
                 IMO_PROOFBENCH.revision: {
@@ -156,7 +176,7 @@ for name in sys.argv[1:]:
 
 # what becomes of each set, by the address of the hub and the folder of its cache
 load = partial(printed_by, PROGRAM)
-KNOWN = ("aime_2025", "hmmt_2025", "svamp", "svamp:train", "svamp:test")
+KNOWN = ("aime_2025", "hmmt_2025", "svamp", "svamp:train", "svamp:test", "olympiadbench")
 PROOFS = (
     "imo_proofbench",
     "imo_proofbench:Advanced",
@@ -169,8 +189,8 @@ WRONG = {
     "hub:mine/two@gone:test": "mine/two",
     "hub:mine/two": "hub:mine/two:test",
     "hub:mine/two:validation": "'validation' (it has test, train)",
-    "hub:mine/pictures": ".parquet, .jsonl, .csv, .json",
-    "hub:mine/wrong": 'train.csv, line 2 needs "problem"',
+    "hub:mine/pictures": ".parquet, .jsonl, .csv, .tsv, .json",
+    "hub:mine/wrong": 'train.csv: no column is named "problem"',
     "hub:mine/empty": "train.csv",
     "hub:mine/spoiled": "train.parquet",
     "aime_2024": "29 problems",
@@ -203,7 +223,7 @@ def test_any_set_of_served_at_one_commit_that_is_recorded(served: Hub, tmp_path:
 
 
 def test_sets_that_are_known_by_name(loaded: dict[str, Any]) -> None:
-    aime_2025, hmmt, whole, train, test = (loaded[name] for name in KNOWN)
+    aime_2025, hmmt, whole, train, test, olympiads = (loaded[name] for name in KNOWN)
     assert (
         len(aime_2025["problems"]) == 30
         and aime_2025["revision"] == NEW
@@ -223,6 +243,9 @@ def test_sets_that_are_known_by_name(loaded: dict[str, Any]) -> None:
         and whole["problems"][0] == "Ann has 1 pens. How many?"
     )
     assert train["answers"] == whole["answers"][300:] and test["answers"] == whole["answers"][:300]
+    assert olympiads["problems"][1:3] == ["question 2?", "Let x be 3.\n\nquestion 3?"]
+    assert olympiads["answers"][:3] == ["1", "2, 0", "3"]
+    assert set(olympiads["types"]) == {"math"}
 
 
 def test_a_copy_of_word_problems_of_another_size_is_refused(

@@ -54,11 +54,11 @@ def test_the_same_rows_are_the_same_set_in_every_kind_of_file(tmp_path: Path) ->
     [
         (b"", ""),
         (b"problem,answer\n", ""),
-        (b"text,label\nx,1\n", 'line 2 needs "problem" (or question, statement'),
+        (b"text,label\nx,1\n", 'no column is named "problem" (or question, statement'),
         (b"text,label\nx,1\n", "'text', 'label'"),
-        (b"problem,solution\nx,1\n", 'line 2 needs "answer" (or short_answer, final_answer'),
-        (b"problem,answer\nx,1\n\nx\n", "line 3 has more or fewer cells"),
-        (b'problem,answer\n"x\ny",1\nz,1,2\n', "line 4 has more or fewer cells"),
+        (b"problem,solution\nx,1\n", 'no column is named "answer" (or short_answer, final_answer'),
+        (b"problem,answer\nx,1\n\nx\n", "in line 4 (1)"),
+        (b'problem,answer\n"x\ny",1\nz,1,2\n', "in line 4 (3)"),
         (b'problem,answer\nx,1\n"y,2\n', "line 3"),
         (b"problem,answer,answer\nx,1,2\n", "'answer'"),
         (b"problem,answer\n\xe9,1\n", "UTF-8"),
@@ -76,6 +76,29 @@ def test_a_malformed_csv_file_is_told_with_its_place(
     assert place in str(raised.value) and "bad.csv" in str(raised.value)
 
 
+SEPARATED = [
+    ("mine.csv", "frage;Question;Answer\n1;a, b;5\n"),
+    ("mine.csv", '"question";"answer"\n"a, b";"5"\n'),
+    ("mine.csv", "question\tanswer\na, b\t5\n"),
+    ("mine.tsv", "question\tanswer\na, b\t5\n"),
+    ("mine.tsv", 'question,answer\n"a, b",5\n'),
+    ("mine.TSV", 'x;y\tquestion\tz,1\tanswer\n\t"a, b"\t\t"5"\n'),
+    ("mine.csv", 'question,"answer","notes; a; b; c; d"\n"a, b",5,\n'),
+]
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+@pytest.mark.parametrize(("name", "text"), SEPARATED)
+def test_the_header_decides_which_separator_a_file_has(
+    tmp_path: Path, name: str, text: str, encoding: str, newline: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(text.replace("\n", newline).encode(encoding))
+    (problem,) = sets.load(str(path)).problems
+    assert (problem.statement, problem.answer) == ("a, b", "5")
+
+
 cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"), max_size=20)
 texts = cells.filter(lambda text: bool(text.strip()))
 tables = st.lists(
@@ -89,6 +112,7 @@ tables = st.lists(
     tables,
     st.sampled_from(["\n", "\r\n"]),
     st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    st.sampled_from([",", ";", "\t"]),
     st.booleans(),
 )
 def test_any_table_comes_back_from_csv(
@@ -96,10 +120,11 @@ def test_any_table_comes_back_from_csv(
     rows: list[dict[str, Any]],
     newline: str,
     quoting: Any,
+    separator: str,
     bom: bool,
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "any.csv"
-    text = csv_text(rows, lineterminator=newline, quoting=quoting)
+    text = csv_text(rows, lineterminator=newline, quoting=quoting, delimiter=separator)
     path.write_bytes(text.encode("utf-8-sig" if bom else "utf-8"))
     try:
         found = sets.load(str(path)).problems
@@ -144,7 +169,7 @@ def test_a_file_in_the_layout_of_verl_is_read(tmp_path: Path) -> None:
         "1",
     ) and found.columns == row
     row["prompt"] = [{"role": "user", "content": "1"}, {"role": "user", "content": "2"}]
-    with pytest.raises(UserError, match='needs "problem"'):
+    with pytest.raises(UserError, match="the problem"):
         sets.load(str(parquet(tmp_path / "test.parquet", [row])))
 
 
@@ -195,7 +220,7 @@ def test_olympiadbench_is_read_as_it_is_published(tmp_path: Path) -> None:
     )
     for wrong in ([], [None], ["5", None], [{"value": 5}, "6"], ["5", ""]):
         (tmp_path / "wrong.jsonl").write_text(json.dumps(rows[0] | {"final_answer": wrong}))
-        with pytest.raises(UserError, match="final_answer"):
+        with pytest.raises(UserError, match="the answer"):
             sets.load(str(tmp_path / "wrong.jsonl"))
 
 
@@ -223,7 +248,7 @@ def test_gsm8k_and_svamp_are_read_as_they_are_published(tmp_path: Path) -> None:
     (tmp_path / "none.jsonl").write_text(
         "\n".join(map(json.dumps, [*gsm8k, gsm8k[0] | {"answer": "6\n####"}]))
     )
-    with pytest.raises(UserError, match=r"none\.jsonl, line 3 needs \"answer\""):
+    with pytest.raises(UserError, match=r"none\.jsonl: the answer .* in line 3\."):
         sets.load(str(tmp_path / "none.jsonl"))
 
 
@@ -245,7 +270,7 @@ def test_a_malformed_word_problem_is_refused_in_a_line(
     tmp_path: Path, row: dict[str, Any], column: str
 ) -> None:
     path = parquet(tmp_path / "set.parquet", [row])
-    with pytest.raises(UserError, match=rf'set.parquet, row 1 .*"{column}"') as error:
+    with pytest.raises(UserError, match=rf"set.parquet: .*{column}.* in row 1") as error:
         sets.load(str(path))
     assert "\n" not in str(error.value)
 

@@ -45,7 +45,7 @@ def test_what_was_undecided_is_counted_and_shown_apart(
     def compare(*pair: str) -> bool | None:
         return None if hanging in pair else math_equal(*pair)
 
-    monkeypatch.setattr("core.eval.math_equal", compare)
+    monkeypatch.setattr("core.grading.kinds.math.math_equal", compare)
     truncated = math(hanging, finish_reason="length")
     record = graded_step(MATH, 0, [math(hanging), truncated, math(r"\sqrt{8}"), math("3")])
     verdicts = [(m["correct"], m["doubt"], "undecided" in m) for m in record["members"]]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.grading.boxed import extract
+from core.grading.kinds.integer import Integer
 from harness.scaffolds import static_math_agent
 from harness.scaffolds.deepseek_math import read_proof
 from harness.scaffolds.math_agent import read_approaches
@@ -261,7 +261,7 @@ def test_any_text_is_read_or_left_unread(text: str, more: str, count: int) -> No
 
 
 def test_the_answer_is_read_from_a_proof_with_its_self_assessment() -> None:
-    found = extract("It is \\boxed{42}\n\n## Self-assessment\nI doubt it.\nScore: 0.5")
+    found = Integer().read("It is \\boxed{42}\n\n## Self-assessment\nI doubt it.\nScore: 0.5")
     assert found.answer == "42" and found.doubt is None
 
 

@@ -146,23 +146,23 @@ def test_the_set_chooses_how_its_answers_are_judged(
     ("content", "place"),
     [
         ("", ""),
-        ({"x": {"problem": "x", "answer": 1}}, 'line 1 needs "problem"'),
+        ({"x": {"problem": "x", "answer": 1}}, 'no column is named "problem"'),
         ("3", "must be a list"),
         ([], ""),
-        ([3], "problem 1 "),
-        ([{"answer": 1}], 'problem 1 needs "problem"'),
+        ([3], "in problem 1."),
+        ([{"answer": 1}], 'no column is named "problem"'),
         ([{"instruction": "Solve.", "input": "1+1?", "output": "Final: 2"}], ALPACAS),
-        ([{"problem": "x", "answer": None}], 'needs "answer"'),
+        ([{"problem": "x", "answer": None}], "the answer is empty in problem 1."),
         ('[{"problem": "x", "answer": NaN}]', "NaN"),
         ([{"problem": "x", "answer": "9" * 1001}], "problem 1 "),
-        ('[{"problem": "\\ud800", "answer": 1}]', 'needs "problem"'),
-        ([{"problem": "x", "answer": True}], 'needs "answer"'),
+        ('[{"problem": "\\ud800", "answer": 1}]', "the problem (column 'problem')"),
+        ([{"problem": "x", "answer": True}], "in problem 1 (True)"),
         ([{"problem": "x", "answer": "1000", "answer_type": "integer"}], "0 to 999"),
         ([{"problem": "x", "answer": 1, "id": []}], '"id"'),
         ([{"problem": "x", "answer": 1, "id": "a"}] * 2, "'a'"),
         ("[" * 100000, ""),
         ('{"problem": "x", "answer": 1}\n\n{"problem": "y", ans\n', "line 3 "),
-        ('{"problem": "1+1?", "answer": 2}\n{"problem": "1+2?"}\n', "line 2 "),
+        ('{"problem": "1+1?", "answer": 2}\n{"problem": "1+2?"}\n', "in line 2."),
     ],
 )
 def test_a_malformed_file_is_told_with_its_place(tmp_path: Path, content: Any, place: str) -> None:
@@ -224,7 +224,7 @@ def test_a_problem_asks_for_a_proof_that_says_so_or_what_one_earns(
 
 def test_a_missing_answer_is_refused_unless_the_grader_needs_none(tmp_path: Path) -> None:
     path = write(tmp_path / "open.json", [{"problem": "Prove it.", "solution": "so"}])
-    with pytest.raises(UserError, match="problem 1 "):
+    with pytest.raises(UserError, match="in problem 1"):
         sets.load(path)
     assert (
         sets.load(path, wanted=PROOFS).asks_for_proofs

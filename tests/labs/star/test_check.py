@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from core.constants import AUTO, LAST_NUMBER, TEXT
 from core.grading.boxed import extract
+from core.grading.kinds.math import Math
 from core.types import Problem
 from labs.star.check import REASONS, Checked, check
 from labs.star.hints import is_stated_first, states_another
@@ -142,11 +143,11 @@ def test_what_is_kept_states_its_answer_once_and_last(
     assert checked.reason in ("", *REASONS) and checked.steps <= text.count("\n") + 1
     if checked.reason:
         return
-    read = extract(text, "math")
+    read = extract(text, Math())
     assert least <= checked.steps <= most and read.answer and read.doubt in (None, "sentence")
     assert len(text.splitlines()) == len(text.replace("\r\n", "\n").removesuffix("\n").split("\n"))
     lines = [line for line in text.split("\n") if line.strip(" $*.\r]\\")]
-    assert extract("\n".join(lines[:-1]), "math").answer is None
+    assert extract("\n".join(lines[:-1]), Math()).answer is None
 
 
 READERS: dict[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
