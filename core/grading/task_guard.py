@@ -29,6 +29,8 @@ _HARMLESS = {
     "os.listdir",
     "os.scandir",
     "sys._getframe",
+    "sys.excepthook",
+    "sys.unraisablehook",
 }
 _READ_ONLY = {None, "r", "rb", "rt"}
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
