@@ -127,7 +127,7 @@ async def stopping_children() -> AsyncIterator[None]:
 
 
 def serve(prepare: Callable[[], Callable[..., Any]]) -> None:
-    """Be the child. Prepare within START_S, and write the line "ready". Then answer each JSON line
+    """Run the child. Prepare within START_S, and write the line "ready". Then answer each JSON line
     [word, …, seconds] with the result of the prepared function for the words."""
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # libraries' output must not be read as a reply

@@ -59,7 +59,7 @@ _TAKE_TEXT = {"Symbol", "Function", "Integer", "Float", "Rational"}
 
 
 def protect() -> None:
-    """Protect this process from the answers that it will score. Irreversible."""
+    """Take the rights of this process, which can't get them back."""
     _replace_evaluation()
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

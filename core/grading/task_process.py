@@ -53,15 +53,15 @@ def entries(task: str, parameters: Mapping[str, Any], size: int) -> list[Any]:
     """Return `size` entries of a task: objects with "question", "answer" and "metadata". Raises
     UserError if the parameters are invalid or the child reaches its deadline."""
     package_version()
-    made: list[Any] = []
-    while len(made) < size:
-        count = min(AT_ONCE, size - len(made))
-        batch = _PROCESS.ask("entries", task, parameters, len(made), count, MAKE_S)
+    drawn: list[Any] = []
+    while len(drawn) < size:
+        count = min(AT_ONCE, size - len(drawn))
+        batch = _PROCESS.ask("entries", task, parameters, len(drawn), count, MAKE_S)
         if not isinstance(batch, list):
             fault = batch or f"{MAKE_S:.0f} s do not suffice for {count} problems"
             raise UserError(f"the task {task} can't make problems: {fault}. Change its parameters")
-        made += batch
-    return made
+        drawn += batch
+    return drawn
 
 
 def task_score(details: Mapping[str, Any], answer: str) -> float | None:
@@ -108,7 +108,7 @@ class _Gym:
     """The tasks, in the child."""
 
     def __init__(self) -> None:
-        self._made: dict[str, Any] = {}
+        self._datasets: dict[str, Any] = {}
 
     def answer(self, question: str, *words: Any) -> Any:
         answers: dict[str, Callable[..., Any]] = {
@@ -137,8 +137,8 @@ class _Gym:
     def entries(self, task: str, parameters: dict[str, Any], start: int, count: int) -> Any:
         """Return entries, or the fault of the parameters as text."""
         try:
-            made = self._dataset(task, parameters)
-            return [made[index] for index in range(start, start + count)]
+            dataset = self._dataset(task, parameters)
+            return [dataset[index] for index in range(start, start + count)]
         except Exception as error:
             return f"{type(error).__name__}: {error}"
 
@@ -159,9 +159,9 @@ class _Gym:
         from reasoning_gym import create_dataset
 
         key = json.dumps([task, parameters])
-        if key not in self._made:
-            self._made[key] = create_dataset(task, **parameters)
-        return self._made[key]
+        if key not in self._datasets:
+            self._datasets[key] = create_dataset(task, **parameters)
+        return self._datasets[key]
 
 
 def _is_plain(value: Any) -> bool:

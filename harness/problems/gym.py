@@ -46,8 +46,8 @@ def problems_of(text: str) -> tuple[Problem, ...]:
     address = _address(text)
     size = address.parameters.pop("size", SIZE)
     seed = address.parameters.pop("seed", 0)
-    made = {name: _problems(name, _of_task(address, name), size, seed) for name in address.names}
-    return tuple(problem for turn in zip(*made.values(), strict=True) for problem in turn)
+    by_task = {name: _problems(name, _of_task(address, name), size, seed) for name in address.names}
+    return tuple(problem for turn in zip(*by_task.values(), strict=True) for problem in turn)
 
 
 def version() -> str:
@@ -116,7 +116,7 @@ def _value(text: str) -> Any:
 
 
 def _checked(names: tuple[str, ...], parameter: str, value: Any) -> Any:
-    """Return a parameter's value if a task has the parameter and the value is of its type. Raises
+    """Return a parameter's value if a task has the parameter and the value has its type. Raises
     UserError."""
     defaults: Parameters = {}
     for name in names:

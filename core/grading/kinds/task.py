@@ -1,8 +1,8 @@
 """The kind "task": a problem whose answer a function scores, from 0 to 1, as Reasoning Gym does.
 
 A reply states its answer between <answer> and </answer>. `details` has the "scorer" (a task of the
-package), its "parameters" if they are not the defaults, and the "entry", which the scorer compares
-with the answer."""
+package) and the "entry", which the scorer compares with the answer. It has "parameters" of the
+scorer if they are not the defaults."""
 
 import json
 import re
@@ -126,7 +126,7 @@ def meant(name: str) -> str:
 
 
 def reference(entry: Mapping[str, Any]) -> str:
-    """Return a right answer of an entry as text, or "" if the entry has none."""
+    """Return a right answer of an entry as text, or "" if it lacks one."""
     answers = [entry.get("answer"), *map(entry["metadata"].get, _EXAMPLES)]
     answer = next((answer for answer in answers if answer is not None), "")
     return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)

@@ -1,5 +1,6 @@
 """Problem sets that Reasoning Gym makes."""
 
+import importlib.util
 import re
 from importlib.metadata import version
 
@@ -82,7 +83,7 @@ def test_an_invalid_address_is_an_error_of_one_line(address: str, word: str) -> 
 
 def test_a_missing_package_is_installed_or_named(monkeypatch: pytest.MonkeyPatch) -> None:
     parts: list[str] = []
-    monkeypatch.setattr(task_process.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     monkeypatch.setattr(task_process, "set_up", parts.append)
     task_process.package_version()
     assert parts == ["gym"]
