@@ -29,7 +29,15 @@ from labs.star.statements import hash_of, near
 
 LONGEST_ID = 200
 # Reasons to skip a row of DATA. A row is counted under the first reason that applies.
-REASONS = ("no statement", "proof", "multiple choice", "no answer", "two answers", "repeated")
+REASONS = (
+    "no statement",
+    "proof",
+    "multiple choice",
+    "no answer",
+    "two answers",
+    "repeated",
+    "in EVAL",
+)
 # The columns to read: names in harness/problems/columns.py, and more names of OpenR1-Math-220k.
 # Other columns, such as long solutions by models, are dropped. From a parquet file, they are not
 # even read.
@@ -65,7 +73,10 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
     rows, origin = _read(data)
     measured = _evaluated(evaluation) if evaluation else None
     grouped, counts = _grouped(rows)
-    if measured:
+    if measured and data.startswith(gym.PREFIX):  # two problems may be equal by chance
+        for hash_ in _shared(grouped, measured):
+            counts["in EVAL"] += len(grouped.pop(hash_))
+    elif measured:
         _check_apart(grouped, origin, measured)
     problems = _usable(grouped, counts)
     _check_prompt([*problems.values(), *(measured.problems if measured else ())], config)
@@ -125,13 +136,18 @@ def _check_apart(
     grouped: Mapping[str, Sequence[Problem]], origin: ProblemSet, measured: ProblemSet
 ) -> None:
     """Raise UserError if a problem to evaluate on is also one of the `grouped` problems."""
-    repeating = grouped.keys() & {hash_of(problem.statement) for problem in measured.problems}
+    repeating = _shared(grouped, measured)
     if repeating:
         raise UserError(
             f"{len(repeating):,} problems of DATA={origin.name} are also in EVAL={measured.name}, "
             f"such as {grouped[min(repeating)][0].statement!r:.80}. Remove them from DATA, or set "
             "another EVAL (EVAL=auto holds out some problems of your own DATA)"
         )
+
+
+def _shared(grouped: Mapping[str, Sequence[Problem]], measured: ProblemSet) -> set[str]:
+    """Return the hashes of the statements in both sets."""
+    return grouped.keys() & {hash_of(problem.statement) for problem in measured.problems}
 
 
 def _check_prompt(problems: Iterable[Problem], config: StarConstants) -> None:
