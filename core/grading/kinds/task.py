@@ -187,5 +187,5 @@ def _parsed(entry: Any) -> Any:
         return entry
     try:
         return json.loads(entry)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
