@@ -38,7 +38,9 @@ def package_version() -> str:
     try:
         return version(PACKAGE)
     except PackageNotFoundError:
-        raise UserError(f"{sys.executable} lacks {PACKAGE}, which .venv has") from None
+        raise UserError(
+            f"{sys.executable} lacks {PACKAGE}. Use bash scripts/run.sh, or pip install {PACKAGE}"
+        ) from None
 
 
 @lru_cache
