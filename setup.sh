@@ -142,7 +142,7 @@ install() {
   if [ -n "$imports" ]; then
     env -u PYTHONDONTWRITEBYTECODE PYTHONPATH="$root" "$venv/bin/python" -c "import $imports" >/dev/null 2>&1 || true
   else
-    "$venv/bin/python" -m compileall -q -q -j 0 "$venv"/lib/python*/site-packages || true
+    PYTHONWARNINGS=ignore "$venv/bin/python" -m compileall -q -q -j 0 "$venv"/lib/python*/site-packages || true
   fi
   [ -z "$own" ] || wait "$own"
   kill "$clock"

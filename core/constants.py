@@ -217,7 +217,8 @@ class OnProblems(ConstantGroup):
 
     PROBLEMS: str = constant(
         "auto",
-        'problem set: a name, hub:owner/name, a file, or the model\'s default ("auto" or "proofs")',
+        'problem set: a name, hub:owner/name, gym:task, a file, or the model\'s default ("auto" or '
+        '"proofs")',
         free=True,
     )
     LIMIT: int = constant(

@@ -9,8 +9,8 @@ from core.types import MAX_ANSWER_CHARS
 DOUBTS = {
     "truncated": "The completion was cut off, so that its final answer may be missing.",
     "unclosed": (
-        "The last box is not closed. The answer, if any, is from the last box that is complete and "
-        "not empty."
+        "The last box or tag is not closed. The answer, if any, is from the last box or pair of "
+        "tags that is complete and not empty."
     ),
     "no answer": (
         "The text has no box, no Final: line, and no sentence that clearly states an answer."

@@ -38,15 +38,20 @@ def package_version() -> str:
     try:
         return version(PACKAGE)
     except PackageNotFoundError:
-        raise UserError(f"{sys.executable} lacks {PACKAGE}, which .venv has") from None
+        raise UserError(
+            f"{sys.executable} lacks {PACKAGE}. Use bash scripts/run.sh, or pip install {PACKAGE}"
+        ) from None
 
 
 @lru_cache
 def tasks() -> Mapping[str, Mapping[str, Any]]:
-    """Return the parameters of each task with their defaults."""
+    """Return the parameters of each task with their defaults. Raises UserError if the package can't
+    be installed or started."""
     package_version()
     by_name: Mapping[str, Mapping[str, Any]] | None = _PROCESS.ask("tasks", MAKE_S)
-    return by_name or {}
+    if by_name is None:
+        raise UserError("Reasoning Gym ended before it listed its tasks. Run the command again")
+    return by_name
 
 
 def entries(task: str, parameters: Mapping[str, Any], size: int) -> list[Any]:
@@ -76,7 +81,7 @@ def task_score(details: Mapping[str, Any], answer: str) -> float | None:
     return score
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)  # a key has up to 20 kB
 def _score(task: str, parameters: str, entry: str, answer: str) -> float | None:
     package_version()
     score = _PROCESS.ask(

@@ -50,8 +50,9 @@ def read(text: str, grammar: Grammar, way: str = BOXED, truncated: bool = False)
 
 def text_read(reply: Completion, text: str, way: str) -> str:
     """Return the text that is read for a `text` of the `reply`. Only the way "whole" adds the
-    thinking."""
-    return f"{reply.thinking}\n\n{text}" if way == WHOLE else text
+    thinking, which ends with a tag (RSA's code looks for it)."""
+    is_whole = way == WHOLE and reply.thinking
+    return f"{reply.thinking}\n</think>\n\n{text}" if is_whole else text
 
 
 def _last_of(

@@ -24,14 +24,16 @@ class StarConstants(Answered, Framed, Waiting, Asking):
     DATA: str = constant(
         "auto",
         (
-            "training problems: a set's name, hub:owner/name, a file, or \"auto\" (the card's set, "
+            'training problems: a set\'s name, hub:owner/name, gym:task, a file, or "auto" (the '
+            "card's set, "
             'else "openr1")'
         ),
     )
     EVAL: str = constant(
         "auto",
         (
-            "held-out problems: a set's name, hub:owner/name, a file, or \"auto\" (the card's set, "
+            'held-out problems: a set\'s name, hub:owner/name, gym:task, a file, or "auto" (the '
+            "card's set, "
             "or part of DATA)"
         ),
     )

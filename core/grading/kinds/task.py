@@ -116,7 +116,7 @@ class Task(Kind):
             raise RowError("the entry is no object with metadata", "Correct it")
         scorer = str(details["scorer"])
         if scorer not in tasks():
-            raise RowError(f"the task {scorer!r:.80} is unknown", f"{meant(scorer)}Correct it")
+            raise RowError("the task is unknown", f"{meant(scorer)}Correct it", f"{scorer!r:.40}")
         return replace(problem, answer=reference(entry), details={**details, "scorer": scorer})
 
 
@@ -187,5 +187,5 @@ def _parsed(entry: Any) -> Any:
         return entry
     try:
         return json.loads(entry)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,17 @@ def test_the_whole_output_is_read_as_by_the_code_of_rsa() -> None:
         ("<answer>1</think>Final Answer: 2", "2"),
     ):
         assert Task().read(text, WHOLE).answer == answer, text
+
+
+def test_the_whole_output_ends_its_thinking_with_a_tag() -> None:
+    problem = replace(problem_of("gcd"), answer_form=WHOLE)
+    for thinking, text, value in (
+        ("Final Answer: 0", f"Final Answer: {problem.answer}", 1),
+        (f"<answer>{problem.answer}</answer>", "<answer>0</answer>", 1),
+        (f"Final Answer: {problem.answer}", "So I am done.", 0),
+    ):
+        member = Member(Completion("", 0, thinking, text))
+        assert grade_answers(problem, [member]).grades[0].value == value
 
 
 def test_the_time_to_read_is_linear() -> None:
