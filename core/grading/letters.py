@@ -94,7 +94,7 @@ _KEYS: tuple[Callable[[str], str], ...] = (_exact, _folded, _meaning)
 
 
 def letter_of(answer: str) -> str:
-    """Return the letter that an answer has, or the answer itself if it has none."""
+    """Return the letter of an answer, or the answer itself if it lacks one."""
     named = re.fullmatch(r"(?s)([A-Z])\) .*", answer)
     return named[1] if named else answer
 

@@ -61,7 +61,7 @@ class Found:
 
 
 def found(problem: Problem, cells: Cells) -> Found | None:
-    """Return the options of a row, or None if it has none."""
+    """Return the options of a row, or None for another row."""
     for shape in SHAPES:
         options = shape(problem, cells)
         if options is not None:
