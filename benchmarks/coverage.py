@@ -5,8 +5,8 @@ simulated problems.
 
 Each problem is a cluster of 8 samples, or has one vote ("votes"). The intraclass correlation of
 samples is 0 (they are independent) to 1 (all right or all wrong). Rates of success are 0.02 to
-0.98. In a further table, only 5% of the problems can be solved (nearly) always. All methods get the
-same draws."""
+0.98. In further tables, only 5% of the problems can be solved (nearly) always, and problems have
+scores between 0 and 1. All methods get the same draws."""
 
 import argparse
 import math
@@ -31,6 +31,13 @@ SETTINGS = (  # a name, success rates, and intraclass correlations
 )
 # share of the problems that the model can solve in the table of few solvable problems
 SOLVABLE = 0.05
+# scores of problems with partial credit, and their chances
+SCORED = (
+    ("0.01 or 1", (0.01, 1.0), ((0.97, 0.03), (0.9, 0.1), (0.5, 0.5), (0.03, 0.97))),
+    ("0, 0.4 or 1", (0.0, 0.4, 1.0), ((0.3, 0.4, 0.3), (0.05, 0.9, 0.05))),
+    ("0.4, rarely 0 or 1", (0.0, 0.4, 1.0), ((0.05, 0.95, 0.0), (0.0, 0.95, 0.05))),
+    ("0.4", (0.4,), ((1.0,),)),
+)
 OFTEN = (0.9, 1.0)  # its chances of a right sample on these problems
 ELSE = (0.0, 0.005, 0.02, 0.05)  # and its chances on all others
 # standard deviation of the logarithm of a problem's length (for its samples: half as much)
@@ -207,6 +214,26 @@ def few_solvable(rng: np.random.Generator, runs: int) -> None:
             print(f"| {n} | {other:g} | {tally.cells(methods)} |", flush=True)
 
 
+def of_scores(rng: np.random.Generator, runs: int) -> None:
+    """Measure the coverage for scores between 0 and 1. A problem has one score."""
+    methods: dict[str, Callable[[Array], Bounds]] = {
+        "**ours**": ours,
+        "earlier": earlier_mean,
+        "Student's t": lambda values: t_interval(values, 0.0, 1.0),
+        "Wilson": wilson,
+    }
+    head(("problems", "scores"), methods)
+    for n in PROBLEMS:
+        for name, scores, settings in SCORED:
+            tally = Tally()
+            for shares in settings:
+                truth = float(np.dot(scores, shares))
+                drawn = [rng.choice(scores, n, p=shares) for _ in range(runs)]
+                for method, func in methods.items():
+                    tally.add(method, [func(values) for values in drawn], truth)
+            print(f"| {n} | {name} | {tally.cells(methods)} |", flush=True)
+
+
 def differences(rng: np.random.Generator, runs: int) -> None:
     methods: dict[str, Callable[[Array], Bounds]] = {
         "earlier": earlier_paired,
@@ -282,7 +309,7 @@ def main() -> None:
         "--runs",
         type=int,
         default=400,
-        help="draws per setting (pairs: half, few solvable and tokens: 5 times)",
+        help="draws per setting (pairs: half, few solvable, scores and tokens: 5 times)",
     )
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
@@ -293,6 +320,7 @@ def main() -> None:
     )
     means(rng, args.runs)
     few_solvable(np.random.default_rng([args.seed, 1]), 5 * args.runs)
+    of_scores(np.random.default_rng([args.seed, 2]), 5 * args.runs)
     differences(rng, max(1, args.runs // 2))
     ratios(rng, args.runs)
 

@@ -166,12 +166,12 @@ def prompts_sha256(prompts: Sequence[str | Wording], is_proof: bool = False) -> 
 def carried(completion: Completion, config: Carrying) -> str:
     """Return the part of a candidate that other requests see. CARRY="answer" selects the text after
     thinking, "full" all text, and "tail" the last CARRY_TOKENS tokens, estimated by the
-    completion's characters per token."""
+    completion's characters per token. With "summary" the model summarises all text."""
     if config.CARRY == "answer":
         return completion.text
     text = f"{completion.thinking}\n\n{completion.text}".strip()
     tokens = completion.completion_tokens or len(text) // CHARACTERS
-    if config.CARRY == "full" or tokens <= config.CARRY_TOKENS:
+    if config.CARRY != "tail" or tokens <= config.CARRY_TOKENS:
         return text
     characters = len(text) * config.CARRY_TOKENS // tokens
     return text[-max(1, characters) :]

@@ -26,7 +26,7 @@ A `generator` of core/generate.py also takes a seed and sampling parameters. Its
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,11 +37,11 @@ from core.types import Ask, Member, Message, Population, Populations, Problem, S
 
 AHEAD = 8  # number of later steps that may begin before a step is finished
 
-Members = Sequence[asyncio.Task[Member]]  # an unfinished population
 Select = Callable[[np.random.Generator, Sequence[float | None], Any], list[int]]
 Score = Callable[[Problem, Population, int, Ask, Any], Awaitable[None]]
 Stop = Callable[[Problem, Population, Any], bool]
 Aggregate = Callable[[Problem, Sequence[str]], list[Message]]
+Summarise = Callable[[Problem, Member, int, int, Ask, Any], Awaitable[str]]
 Rank = Callable[[int], tuple[int, int]]  # a sort key of parents
 
 
@@ -86,6 +86,7 @@ async def rsa(
     score: Score | None = None,
     stop: Stop | None = None,
     aggregate: Aggregate = prompts.aggregate,
+    summarise: Summarise | None = None,
 ) -> AsyncGenerator[Population, None]:
     """Improve a population of solutions by aggregating random subsets of it.
 
@@ -97,12 +98,15 @@ async def rsa(
             become parents.
         score: Sets the scores of each population except the last, before `select` draws from it.
         stop: Returns whether to end after a population. The last population needs no call.
-        aggregate: Builds the messages that show the candidates.
+        aggregate: Builds the messages that show the candidates, or the problem alone without
+            candidates.
+        summarise: Returns a text that aggregations show instead of member i of step t, or "" to
+            show the member itself. The last step needs no call.
 
     Yields:
         The populations of steps 0 to T, or up to the step at which `stop` ends the run. Each has N
         members."""
-    steps = _Steps(problem, ask, config, select, aggregate)
+    steps = _Steps(problem, ask, config, select, aggregate, summarise)
     ahead = 0 if score or stop else AHEAD
     scores: list[float | None] = [None] * config.N
     try:
@@ -122,6 +126,16 @@ async def rsa(
         await steps.cancel()
 
 
+class _Solution(NamedTuple):
+    """A member of a population, and the summary that aggregations show instead ("": none)."""
+
+    member: Member
+    summary: str
+
+
+Solutions = Sequence[asyncio.Task[_Solution]]  # an unfinished population
+
+
 class _Steps:
     """The steps of RSA on one problem, of which several may be unfinished.
 
@@ -136,13 +150,15 @@ class _Steps:
         config: RsaConstants,
         select: Select,
         aggregate: Aggregate,
+        summarise: Summarise | None,
     ) -> None:
         self.problem = problem
         self.ask = ask
         self.config = config
         self.select = select
         self.aggregate = aggregate
-        self.requested: list[Members] = []  # by step
+        self.summarise = summarise
+        self.requested: list[Solutions] = []  # by step
 
     def request_next(self, scores: Sequence[float | None]) -> None:
         """Draw the parents of the next step's members, and start a task for each member."""
@@ -153,20 +169,21 @@ class _Steps:
         uses = Counter(j for subset in subsets for j in subset)
         ranks = [self._rank(t, i, uses) for i in range(self.config.N)]
         prompts_show = [sorted(subsets[i], key=ranks[i]) for i in range(self.config.N)]
-        tasks: dict[int, asyncio.Task[Member]] = {}
+        tasks: dict[int, asyncio.Task[_Solution]] = {}
         # Send prompts with the same beginning one after the other, for the server's prefix cache.
         for i in sorted(range(self.config.N), key=prompts_show.__getitem__):
-            member = self._member(t, i, orders[i], ranks[i], earlier)
-            tasks[i] = asyncio.create_task(member)
+            solution = self._solution(t, i, orders[i], ranks[i], earlier)
+            tasks[i] = asyncio.create_task(solution)
         self.requested.append([tasks[i] for i in range(self.config.N)])
 
     async def finish(self, t: int) -> Population:
         """Wait for all members of step t."""
-        return list(await asyncio.gather(*self.requested[t]))
+        solutions = await asyncio.gather(*self.requested[t])
+        return [solution.member for solution in solutions]
 
     async def cancel(self) -> None:
         """Cancel all unfinished members, and wait until they have ended."""
-        tasks = [task for members in self.requested for task in members]
+        tasks = [task for solutions in self.requested for task in solutions]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -189,26 +206,30 @@ class _Steps:
             return lambda j: (-uses[j], j)
         return lambda j: (seeds.derive(self.config.SEED, self.problem.id, "order", t, i, j), j)
 
-    async def _member(
-        self, t: int, i: int, order: Sequence[int], rank: Rank, earlier: Members
-    ) -> Member:
-        """Request member i of step t, made from the first K members in `order` with text."""
+    async def _solution(
+        self, t: int, i: int, order: Sequence[int], rank: Rank, earlier: Solutions
+    ) -> _Solution:
+        """Request member i of step t, made from the first K members in `order` with text, and its
+        summary."""
         texts = await self._texts(order, earlier)
-        if not texts:
-            return Member(await self.ask(prompts.solve(self.problem), t, i))
         parents = sorted(texts, key=rank)  # the order of the prompt, which the report repeats
         messages = self.aggregate(self.problem, [texts[j] for j in parents])
-        return Member(await self.ask(messages, t, i), parents)
+        member = Member(await self.ask(messages, t, i), parents)
+        is_last = t == self.config.T
+        if is_last or not self.summarise:
+            return _Solution(member, "")
+        summary = await self.summarise(self.problem, member, t, i, self.ask, self.config)
+        return _Solution(member, summary)
 
-    async def _texts(self, order: Sequence[int], earlier: Members) -> dict[int, str]:
-        """Return the texts of K members by their indices. Members without text (empty, failed, or
-        truncated too early) are skipped."""
+    async def _texts(self, order: Sequence[int], earlier: Solutions) -> dict[int, str]:
+        """Return the texts of K members by their indices: their summaries, or else their own texts.
+        Members without text (empty, failed, or truncated too early) are skipped."""
         texts: dict[int, str] = {}
         for j in order:
             if len(texts) == self.config.K:
                 break
-            member = await earlier[j]
-            text = prompts.carried(member.completion, self.config)
+            member, summary = await earlier[j]
+            text = summary or prompts.carried(member.completion, self.config)
             if text:
                 texts[j] = text
         return texts

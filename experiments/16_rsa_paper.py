@@ -1,9 +1,11 @@
 """RSA with the settings of its paper's code.
 
 The settings are N = 16, K = 4, 10 loops and temperature 1. A problem takes 160 completions.
-Aggregation and reading see whole responses with their thinking. harness/scaffolds/rsa_paper.py
-lists the differences that are left. The embedded model cannot reach the token cap, because its
-context has 2,048 tokens. Its solutions take about 122 tokens.
+Aggregation and reading see whole responses with their thinking. With CARRY=summary, the model
+summarises each candidate for the next step, which takes 144 more completions. PROBLEMS may be a
+parquet file of the paper's repository. docs/experiments.md compares it with the paper's code. The
+embedded model cannot reach the token cap, because its context has 2,048 tokens. Its solutions take
+about 122 tokens.
 
 Question: how much does RSA add to a model's accuracy, with the settings of RSA's authors (arXiv
 2509.26626)?
@@ -23,7 +25,8 @@ T = 9  # number of aggregation steps after step 0, which makes 10 loops with ste
 # 8192, the code's default.
 MAX_TOKENS = 32768
 TEMPERATURE = 1.0
-CARRY = "full"  # part of a candidate for aggregation: "answer" (after thinking), "tail" or "full"
+# Part of a candidate for aggregation: "answer" (after thinking), "tail", "full" or "summary".
+CARRY = "full"
 ANSWER = "whole"  # the last box of the whole response counts, also inside its thinking
 # No budget forcing: a response cut off in its thinking has no answer, but aggregation sees it.
 ANSWER_TOKENS = 0

@@ -4,6 +4,7 @@ equal, how an answer is scored, and what a reference answer may be."""
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from core.base.errors import RowError
 from core.constants import AUTO, BOXED, LAST_NUMBER, TEXT, WHOLE
 from core.grading import statements
 from core.grading import text as readers
@@ -116,14 +117,16 @@ class Kind:
     @classmethod
     def complete(cls, problem: Problem, cells: Cells) -> Problem:
         """Return the problem of a row with its checked reference answer, and with `details` if the
-        kind needs any. A missing answer is None. Raises BadRow."""
+        kind needs any. A missing or unreadable answer is None. Raises RowError."""
         answer = problem.answer
         if answer is None:
             return problem
-        if len(answer) > MAX_ANSWER_CHARS:
-            raise BadRow(f"the answer has more than {MAX_ANSWER_CHARS} characters", "Shorten it")
-        if answer in ("nan", "inf", "-inf"):
-            raise BadRow(f"the answer is {answer}", "Correct it")
+        if len(answer) > MAX_ANSWER_CHARS or answer in ("nan", "inf", "-inf"):
+            raise RowError(
+                f"the answer is nan, inf or over {MAX_ANSWER_CHARS} characters",
+                "Give the final answer alone",
+                f"{answer:.40}",
+            )
         return problem
 
     @classmethod
@@ -135,13 +138,3 @@ class Kind:
     def published(cls, problem: Problem) -> Problem:
         """Return the problem as before it was shuffled."""
         return problem
-
-
-class BadRow(Exception):
-    """A fault of a row in a problem set: the `fault`, such as "the answer is empty", and the
-    `advice`, such as "Fill it in"."""
-
-    def __init__(self, fault: str, advice: str) -> None:
-        super().__init__(fault, advice)
-        self.fault = fault
-        self.advice = advice

@@ -86,8 +86,10 @@ class _Requests:
 
     def others(self, count: int) -> Load:
         """Return `count` other completions, which follow the last solutions."""
-        answer = min(self._lengths.answer, self._mean_solution(self.steps))
-        prompt = self._lengths.prompt + answer
+        solution = self._mean_solution(self.steps)
+        answer = min(self._lengths.answer, solution)
+        is_summary = self._constants.get("CARRY") == "summary"
+        prompt = self._lengths.prompt + (solution if is_summary else answer)
         most_prompt = self._lengths.prompt + max(1, self._candidates) * self._most_carried()
         sample = self._lengths.solutions[-1]
         return self._load(OTHERS, count, prompt, most_prompt, sample, self._cap)
@@ -100,15 +102,18 @@ class _Requests:
         return float(np.minimum(self._solution_lengths(t), self._cap).mean())
 
     def _carried(self, answer: float, whole: float) -> float:
-        """Return the tokens that a prompt shows of a candidate with these tokens."""
+        """Return the tokens that a prompt shows of a candidate with these tokens. A summary is
+        assumed to be as long as an answer."""
         carry = self._constants.get("CARRY", "answer")
-        if carry == "answer":
+        if carry in ("answer", "summary"):
             return answer
         if carry == "tail":
             return float(min(self._constants.get("CARRY_TOKENS", 0), whole))
         return whole
 
     def _most_carried(self) -> float:
+        if self._constants.get("CARRY") == "summary":
+            return self._longest  # of a candidate whose summary is empty
         return self._carried(self._longest_answer, self._longest)
 
     def _load(

@@ -2,14 +2,19 @@
 rows."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from core.base.errors import RowError, UserError
 from core.base.files import storable
-from core.types import ANSWERS, MAX_ANSWER_CHARS, PROOF, PROOFS, Problem
+from core.base.settings import similar
+from core.grading.kind import Kind
+from core.grading.kinds import kinds
+from core.grading.kinds.math import Math
+from core.grading.kinds.proof import GRADED_BY, Proof
+from core.types import ANSWERS, PROOFS, Problem
 from harness.problems.columns import (
-    GRADED_BY,
     TARGET,
     column_names,
     fields_of,
@@ -19,12 +24,14 @@ from harness.problems.columns import (
     plain,
     stated_as,
     text_of,
+    with_inner,
 )
 from harness.problems.faults import Faults
 
 ALPACA = {"instruction", "input", "output"}  # the fields of a row to train on
 ALPACAS = "Only DATA of 21_star reads such rows. For other runs, give problem and answer"
 FILL_IN = "Fill it in, or delete these rows"
+TEXTS = (*GRADED_BY, "solution", "split")  # for graders of proofs
 NEW_IDS = "Give every problem another id, or leave out the column id, which is optional"
 
 
@@ -35,81 +42,130 @@ def check(
     if there are no rows.
 
     A row has "problem" (text) and "answer" (number, text or a list of them). "id" and "answer_type"
-    ("integer", "math" or "proof") are optional, and other types count as none. columns.py lists all
-    fields and their names. A row without a type asks for a proof if it has guidelines or a grading
-    scheme. If `wanted` is PROOFS, it also does so without an answer. Other rows without a type are
-    "math". If no row states "math" and every answer is a whole number from 0 to 999, they are
-    "integer" instead.
+    (a kind in core/grading/kinds) are optional. columns.py lists all fields and their names. A row
+    without a type is of the first kind that claims it, such as "proof" if it has guidelines. If
+    `wanted` is PROOFS, a row without an answer is a proof, too. If every answer of the other rows
+    is a whole number from 0 to 999, and no row states another type, they are "integer", else
+    "math".
 
     `wanted` is the kind that the grader accepts. With ANSWERS, every row needs an answer, unless it
     is a proof."""
     if not rows:
         raise UserError(f"{source} has no problems. Add at least one")
-    parsed = [_Row(location, row) for location, row in rows]
-    are_integers = all(row.may_be_integer for row in parsed)
     faults = Faults()
+    drafts: list[_Draft] = []
+    for number, (location, columns) in enumerate(rows, 1):
+        with faults.caught(location):
+            drafts.append(_Draft(location, columns, number, wanted))
+    usual = _usual_kind(drafts)
     problems: list[Problem] = []
     locations: dict[str, str] = {}
-    for number, row in enumerate(parsed, 1):
-        with faults.caught(row.location):
-            problem = _problem(row, number, wanted, are_integers)
+    for draft in drafts:
+        with faults.caught(draft.location):
+            problem = draft.complete(draft.kind or usual)
             problems.append(problem)
-            first = locations.setdefault(problem.id, row.location)
-            if first != row.location:
+            first = locations.setdefault(problem.id, draft.location)
+            if first != draft.location:
                 raise RowError("an id repeats", NEW_IDS, _repeated(problem.id, first))
     faults.check()
     return tuple(problems)
 
 
-class _Row:
-    """A row of a problem set. `columns` has the data set's names, and `fields` has ours."""
+class _Draft:
+    """A row of a problem set, as far as its kind does not matter.
 
-    def __init__(self, location: str, columns: Any) -> None:
+    `columns` has the data set's names, `cells` has plain names, and `fields` has ours. `kind` is
+    None if the row's kind depends on the other rows. `number` is the id if the row states none.
+    Raises RowError."""
+
+    def __init__(self, location: str, columns: Any, number: int, wanted: str) -> None:
+        if not isinstance(columns, dict):
+            raise RowError(
+                "the problem is not an object",
+                'Write each problem like {"problem": "…", "answer": 42}',
+            )
         self.location = location
-        self.columns = columns
-        self.fields = fields_of(columns) if isinstance(columns, dict) else {}
-
-    @property
-    def may_be_integer(self) -> bool:
-        is_math = self.fields.get("answer_type") == "math"
-        return not is_math and _is_whole(self.fields.get("answer"))
-
-
-def _problem(row: _Row, number: int, wanted: str, are_integers: bool) -> Problem:
-    """Build the problem of a row. `number` is its id, if the row states no id. Raises RowError."""
-    if not isinstance(row.columns, dict):
-        raise RowError(
-            "the problem is not an object",
-            'Write each problem like {"problem": "…", "answer": 42}',
+        self.columns: dict[str, Any] = columns
+        self.wanted = wanted
+        self.fields = fields_of(columns)
+        self.cells = with_inner(columns)
+        texts: dict[str, Any] = {name: storable(text_of(self.fields.get(name))) for name in TEXTS}
+        statement = _statement(self.fields.get("problem"))
+        answer = _answer(self.fields.get("answer"))
+        self.problem = Problem(
+            _id(self, number), statement, answer, columns=plain(columns), **texts
         )
-    statement = _statement(row)
-    answer_type = row.fields.get("answer_type", _usual_type(row, wanted, are_integers))
-    answer = _answer(row, answer_type, is_needed=wanted == ANSWERS and answer_type != PROOF)
-    names = (*GRADED_BY, "solution", "split") if answer_type == PROOF else ()  # for graders
-    texts: dict[str, Any] = {name: storable(text_of(row.fields.get(name))) for name in names}
-    id_ = _id(row, number)
-    return Problem(id_, statement, answer, answer_type, plain(row.columns), **texts)
+        self.kind = self._kind()
+        if not statement and self.kind is None:
+            raise _unreadable_statement(self)
+
+    def _kind(self) -> type[Kind] | None:
+        """Return the kind that the row states, or else the first kind that claims it."""
+        stated = self.fields.get("answer_type")
+        if stated:
+            return kinds()[stated]
+        other = text_of(self.cells.get("answer_type"))
+        meant = similar(other.lower(), kinds())
+        if meant:
+            raise RowError("the answer_type is unknown", f"Did you mean {meant}?", f"{other!r:.40}")
+        for kind in kinds().values():
+            if not kind.claims_all and self.is_claimed(kind):
+                return kind
+        if self.wanted == PROOFS and self.fields.get("answer") is None:
+            return Proof
+        return None
+
+    def is_claimed(self, kind: type[Kind]) -> bool:
+        return kind.claims(self.problem, self.cells)
+
+    def complete(self, kind: type[Kind]) -> Problem:
+        """Return the problem of the row as a problem of this kind. Raises RowError."""
+        problem = replace(self.problem, answer_type=kind.name)
+        if not kind.is_proof:
+            no_texts: dict[str, Any] = dict.fromkeys(TEXTS, "")
+            problem = replace(problem, **no_texts)
+        problem = kind.complete(problem, self.cells)
+        if not problem.statement:  # a kind may find it in other columns
+            raise _unreadable_statement(self)
+        is_needed = self.wanted == ANSWERS or self.fields.get("answer") is not None
+        if problem.answer is None and is_needed and not kind.is_proof:
+            raise _unreadable_answer(self)
+        return problem
 
 
-def _statement(row: _Row) -> str:
-    statement = row.fields.get("problem")
-    if isinstance(statement, str) and _is_text(statement):
-        return statement.strip()
+def _usual_kind(drafts: Sequence[_Draft]) -> type[Kind]:
+    """Return the kind of the rows that neither state a kind nor are claimed by one."""
+    others = [draft for draft in drafts if draft.kind is None]
+    stated = {draft.fields.get("answer_type") for draft in drafts}
+    for kind in kinds().values():
+        is_alone = stated <= {None, kind.name}
+        if kind.claims_all and is_alone and all(draft.is_claimed(kind) for draft in others):
+            return kind
+    return Math
+
+
+def _statement(cell: Any) -> str:
+    """Return a statement, or "" for a missing or unreadable one."""
+    return cell.strip() if isinstance(cell, str) and _is_text(cell) else ""
+
+
+def _unreadable_statement(row: _Draft) -> RowError:
+    """Return the error of a row whose statement is missing, or no text."""
     name, cell = stated_as(row.columns, "problem")
     if not name and row.columns.keys() >= ALPACA:
-        raise RowError("the columns are instruction, input and output", ALPACAS)
+        return RowError("the columns are instruction, input and output", ALPACAS)
     if not name:
-        raise _no_column(row, "problem")
+        return _no_column(row, "problem")
     if is_empty(cell):
-        raise RowError("the problem is empty", FILL_IN)
-    raise RowError(
+        return RowError("the problem is empty", FILL_IN)
+    return RowError(
         f"the problem (column {name!r:.40}) is not a text",
         "Give a text without lone surrogates (\\ud800 to \\udfff), or a list with one user message",
         f"{cell!r:.40}",
     )
 
 
-def _no_column(row: _Row, ours: str) -> RowError:
+def _no_column(row: _Draft, ours: str) -> RowError:
     columns = names_in(row.columns, 8)
     return RowError(
         f"no column is named {column_names(ours)}",
@@ -117,16 +173,7 @@ def _no_column(row: _Row, ours: str) -> RowError:
     )
 
 
-def _usual_type(row: _Row, wanted: str, are_integers: bool) -> str:
-    """Return the type of a row that states none."""
-    is_answered = row.fields.get("answer") is not None
-    is_graded = any(text_of(row.fields.get(name)) for name in GRADED_BY)
-    if is_graded or (wanted == PROOFS and not is_answered):
-        return PROOF
-    return "integer" if are_integers and is_answered else "math"
-
-
-def _id(row: _Row, number: int) -> str:
+def _id(row: _Draft, number: int) -> str:
     id_ = row.fields.get("id", number)
     is_valid = isinstance(id_, (int, str)) and not isinstance(id_, bool)
     if not is_valid or not _is_text(str(id_)):
@@ -144,38 +191,14 @@ def _repeated(id_: str, first: str) -> str:
     return f"{id_!r:.40} of {place}"
 
 
-def _answer(row: _Row, answer_type: str, is_needed: bool) -> str | None:
-    """Return a row's answer as text, or None if it is missing and not needed. Raises RowError if it
-    is invalid."""
-    answer = row.fields.get("answer")
-    if not is_needed:
-        is_missing = answer is None or (answer_type == PROOF and not text_of(answer))
-        if is_missing:
-            return None
-    is_valid = isinstance(answer, (int, float, str)) and not isinstance(answer, bool)
-    if not is_valid or not _is_text(str(answer)):
-        raise _unreadable_answer(row)
-    text = str(answer).strip()
-    if answer_type == PROOF:
-        return text
-    if len(text) > MAX_ANSWER_CHARS or text in ("nan", "inf", "-inf"):
-        raise RowError(
-            f"the answer is nan, inf or over {MAX_ANSWER_CHARS} characters",
-            "Give the final answer alone",
-            f"{text:.40}",
-        )
-    if answer_type != "integer":
-        return text
-    if not _is_whole(text):
-        raise RowError(
-            'the answer_type is "integer", but the answer is not an integer from 0 to 999',
-            'Correct it, or give the answer_type "math"',
-            f"{text!r:.40}",
-        )
-    return str(int(text))
+def _answer(cell: Any) -> str | None:
+    """Return an answer as text, or None for a missing answer and for one of another type."""
+    is_valid = isinstance(cell, (int, float, str)) and not isinstance(cell, bool)
+    text = str(cell).strip() if is_valid else ""
+    return text if _is_text(text) else None
 
 
-def _unreadable_answer(row: _Row) -> RowError:
+def _unreadable_answer(row: _Draft) -> RowError:
     """Return the error of a row whose answer is missing, or no number or text."""
     name, cell = stated_as(row.columns, "answer")
     if not name:
@@ -198,16 +221,6 @@ def _unreadable_answer(row: _Row) -> RowError:
         "Give the final answer alone",
         f"{cell!r:.40}",
     )
-
-
-def answer_type_of(answers: Iterable[Any]) -> str:
-    """Return "integer" if all answers are whole numbers from 0 to 999, else "math"."""
-    return "integer" if all(map(_is_whole, answers)) else "math"
-
-
-def _is_whole(answer: Any) -> bool:
-    text = str(answer).strip()
-    return re.fullmatch(r"[0-9]{1,20}", text) is not None and int(text) <= 999
 
 
 def _is_text(text: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from core.types import PROOF
+from core.grading.kinds import kinds
 
 # inspect_ai's columns. "input" is the problem if no other column is, and if the row has no
 # "instruction". A list as the "target" has several answers, of which any counts.
@@ -39,16 +39,12 @@ NAMES = {
     "points": ("points", "human_points", "expert_rating", "human_score"),
     "writer": ("writer", "generator", "model_name"),
 }
-# the values of "answer_type". Data sets also have others, such as "Numerical"
-TYPES = ("integer", "math", PROOF)
-# a row with one of these and without a type asks for a proof
-GRADED_BY = ("guidelines", "grading_scheme")
 
 
 def fields_of(row: dict[str, Any]) -> dict[str, Any]:
     """Return `row`'s statement, final answer and other fields by our names. Only "problem" and
-    "answer" may be None. A type that is not in TYPES is omitted."""
-    cells = _with_inner(row)
+    "answer" may be None. Answer types of other projects, such as "Numerical", are omitted."""
+    cells = with_inner(row)
     fields: dict[str, Any] = {}
     for ours in NAMES:
         name = _name_in(cells, ours)
@@ -66,7 +62,7 @@ def fields_of(row: dict[str, Any]) -> dict[str, Any]:
         fields["answer"] = None if has_alternatives else _final(fields["answer"])
     if "answer_type" in fields:
         answer_type = str(fields.pop("answer_type")).strip().lower()
-        if answer_type in TYPES:
+        if answer_type in kinds():
             fields["answer_type"] = answer_type
     return fields
 
@@ -74,7 +70,7 @@ def fields_of(row: dict[str, Any]) -> dict[str, Any]:
 def stated_as(row: dict[str, Any], ours: str) -> tuple[str, Any]:
     """Return the name and the content of the column that states a field, as in the file. Return
     ("", None) if there is none."""
-    cells = _with_inner(row)
+    cells = with_inner(row)
     name = _name_in(cells, ours)
     return name, cells.get(name)
 
@@ -104,7 +100,7 @@ def _name_in(cells: Mapping[str, Any], ours: str) -> str:
     return ""
 
 
-def _with_inner(row: dict[str, Any]) -> dict[str, Any]:
+def with_inner(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row's fields by plain name, and the fields inside of objects ("outer.inner"). Exact
     names precede names that become equal to them."""
     cells = cells_of(row)

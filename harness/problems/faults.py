@@ -18,6 +18,7 @@ class _Group:
 
     error: RowError  # the first row's error
     noun: str  # "line", "row" or "problem"
+    first: int  # number of the first row
     places: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -46,7 +47,8 @@ class Faults:
     def add(self, location: str, error: RowError) -> None:
         """Add the fault of the row at `location`."""
         file, noun, place = _parts(location)
-        group = self._groups.setdefault((file, error.fault), _Group(error, noun))
+        number = int(place) if noun else 0
+        group = self._groups.setdefault((file, error.fault), _Group(error, noun, number))
         cell = f" ({error.cell})" if error.cell else ""
         group.places.append(f"{place}{cell}")
 
@@ -56,8 +58,7 @@ class Faults:
             return
         sentences: list[str] = []
         last_file = None
-        # a stable sort, which keeps the order of a file's faults
-        ordered = sorted(self._groups.items(), key=lambda item: item[0][0])
+        ordered = sorted(self._groups.items(), key=lambda item: (item[0][0], item[1].first))
         for (file, _), group in ordered[:MOST_FAULTS]:
             sentence = str(group)
             if file == last_file:

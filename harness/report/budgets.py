@@ -15,7 +15,7 @@ from harness.report.table import NONE, Column, Table
 from harness.report.tables import NOT_GRADED, chance, interval, shift
 from harness.results import read
 from harness.results.cost_meter import TOKENS, UNITS, Meter
-from harness.results.model import MemberResult, StepResult
+from harness.results.model import MemberResult, StepResult, has_scores
 
 UNCOUNTED = "the server counts no tokens, so scaffolds can't be compared at equal compute"
 HOLM = (
@@ -119,6 +119,7 @@ class Row:
     means: dict[str, float]  # means of tokens, calls, seconds and other costs, nan if unknown
     scores: list[float] = field(repr=False)  # each problem's mean over seeds, nan without a grade
     mean: Estimate  # the mean accuracy of the last population's members
+    has_scores: bool = False  # True if some grades of its runs are between 0 and 1
     more: dict[str, Any] = field(default_factory=dict)  # further fields of table.jsonl
     against: Paired | None = None  # paired with the reference, if both have answers
     p_holm: float | None = None  # the p-value of `against`, corrected for all p-values of the table
@@ -139,12 +140,16 @@ def rows(
     """
     table = []
     for name, paths in runs.items():
+        results = [read.read(path) for path in paths]
+        are_scores = any(has_scores(head.document) for head, _ in results)
         # for each problem, the steps of its runs
-        by_seed = [[problem.steps for problem in read.read(path)[1]] for path in paths]
+        by_seed = [[problem.steps for problem in problems] for _, problems in results]
         problems = list(zip(*by_seed, strict=True))
         for budget in budgets or [math.inf]:
             parts = [_parts(runs_of_problem, budget, meter) for runs_of_problem in problems]
-            table.append(_row(name, budget, parts))
+            row = _row(name, budget, parts)
+            row.has_scores = are_scores
+            table.append(row)
     return table
 
 

@@ -18,7 +18,7 @@ from harness.report.data import Results, load
 from harness.report.table import Column, Table
 from harness.report.tables import chance, interval, shift
 from harness.results import proof_points
-from harness.results.model import Head, ProblemResult, StepResult, total
+from harness.results.model import Head, ProblemResult, StepResult, has_scores, total
 from harness.results.over_runs import MERGES
 
 METRICS = ("mean accuracy", "majority accuracy")
@@ -42,6 +42,10 @@ class Result:
     @property
     def metrics(self) -> tuple[str, ...]:
         return OF_PROOFS if self.head.metrics.proofs else METRICS
+
+    @property
+    def has_scores(self) -> bool:
+        return has_scores(self.head.document)
 
     @property
     def runs(self) -> int:
@@ -131,6 +135,12 @@ class Pair:
     metrics: dict[str, Paired]  # the differences by metric
     change: str  # the change in completion tokens of a problem, as a share of the first result's
     notes: list[str]
+    has_scores: bool = False  # True if one of the results has grades between 0 and 1
+
+
+def _shown(metric: str, are_scores: bool) -> str:
+    """Return a metric's name for tables. With grades between 0 and 1, an accuracy is a score."""
+    return metric.replace("accuracy", "score") if are_scores else metric
 
 
 def _check(first: Result, second: Result, anyway: bool) -> list[str]:
@@ -229,6 +239,7 @@ def _notes_on_runs(results: Sequence[Result]) -> list[str]:
 def _figures(results: Sequence[Result], names: Sequence[str]) -> Table:
     """Tabulate the last step of each result."""
     first = results[0]
+    are_scores = any(run.has_scores for run in results)
     columns = [
         Column("result", names),
         Column("n", [str(len(run.final)) for run in results]),
@@ -239,15 +250,17 @@ def _figures(results: Sequence[Result], names: Sequence[str]) -> Table:
         for run in results:
             values = [figures[number] for figures in run.final.values()]
             cells.append(interval(mean_by_problem(values).to_json()))
-        columns.append(Column(metric, cells))
+        columns.append(Column(_shown(metric, are_scores), cells))
     columns.append(Column("tokens", [run.spent_tokens for run in results], rank=1))
     costs = [run.spent_dollars for run in results]
     if any(costs):
         columns.append(Column("cost", [cost or "unknown" for cost in costs], rank=2))
     setting = f"{first.described('problem_set', 'name')}, {first.described('model', 'name')}"
-    metrics = "Accuracies" if first.metrics == METRICS else "Figures"
+    unit = "Scores" if are_scores else "Accuracies"
+    if first.metrics != METRICS:
+        unit = "Figures"
     title = (
-        f"{setting}. {metrics} are in %, with 95% intervals over n problems. Tokens are "
+        f"{setting}. {unit} are in %, with 95% intervals over n problems. Tokens are "
         "completion tokens."
     )
     if any(costs):
@@ -274,7 +287,8 @@ def _lines(compared: Pair, corrected: dict[str, float]) -> list[str]:
     lines = []
     for metric, test in compared.metrics.items():
         change = shift(test.difference, test.low, test.high)
-        row = f"{metric:<{width}}  {change:<22}  p {chance(test.p):<7}"
+        name = _shown(metric, compared.has_scores)
+        row = f"{name:<{width}}  {change:<22}  p {chance(test.p):<7}"
         if corrected:
             row += f"  Holm {chance(corrected[metric]):<7}"
         row += f"  won {test.wins}, lost {test.losses}, tied {test.ties}"
@@ -297,7 +311,8 @@ def pair(first: Result, second: Result, anyway: bool = False) -> Pair:
         after = [second.final[key][number] for key in shared]
         metrics[metric] = paired(before, after)
     change = _change_in_tokens(first, second, shared)
-    return Pair(second.name, len(shared), metrics, change, notes)
+    are_scores = first.has_scores or second.has_scores
+    return Pair(second.name, len(shared), metrics, change, notes, are_scores)
 
 
 def _change_in_tokens(first: Result, second: Result, shared: Sequence[ProblemKey]) -> str:
@@ -330,7 +345,7 @@ def differences(pairs: Sequence[Pair], first: str) -> Table:
             rows.append(
                 {
                     "result": compared.name,
-                    "metric": metric,
+                    "metric": _shown(metric, compared.has_scores),
                     "difference": shift(test.difference, test.low, test.high),
                     "p": chance(test.p),
                     "p (Holm)": chance(corrected[number][metric]),

@@ -74,9 +74,9 @@ class EqualComputeTable:
     doubts: list[str]  # notes on missing or doubtful results
     of_proofs: bool = False  # True for proofs, which have points after grading
 
-    @property
-    def metric(self) -> str:
-        return POINTS if self.of_proofs else "accuracy of the vote, %"
+    def label(self, figures: Sequence[Row]) -> str:
+        """Return the label of an axis with the results of the rows."""
+        return POINTS if self.of_proofs else f"{_unit(figures)} of the vote, %"
 
     def paths(self) -> dict[str, list[Path]]:
         paths = {}
@@ -135,16 +135,17 @@ class EqualComputeTable:
     def tabulate(self, figures: list[Row], is_graded: bool) -> tuple[list[Table], list[str]]:
         """Pair the rows with the reference. Return their table, and notes."""
         pair(figures, self.reference)
-        metric = POINTS if self.of_proofs else "accuracy"
+        metric = POINTS if self.of_proofs else _unit(figures)
         return [table(figures, self.reference, self.meter, metric)], self.notes(figures, is_graded)
 
     def draw(self, document: dict[str, Any], graded: Sequence[Row]) -> None:
         """Draw the rows with grades. `document` has the fields of a run for the title."""
         points = [(row.name, row.budget, row.accuracy.to_json()) for row in graded]
-        plot.equal_compute(document, points, self.folder / "frontier.png", self.meter, self.metric)
+        path = self.folder / "frontier.png"
+        plot.equal_compute(document, points, path, self.meter, self.label(graded))
 
     def notes(self, figures: Sequence[Row], is_graded: bool) -> list[str]:
-        notes = [self._note_on_columns()]
+        notes = [self._note_on_columns(_unit(figures))]
         if not is_graded and self.of_proofs:
             command = f"bash scripts/grade.sh {self.folder.name} GRADER=card"
             notes.append(
@@ -162,8 +163,8 @@ class EqualComputeTable:
             notes.append(f"no budget suffices for {answer} by: {', '.join(silent)}")
         return notes
 
-    def _note_on_columns(self) -> str:
-        column = "accuracy of the vote in %"
+    def _note_on_columns(self, unit: str) -> str:
+        column = f"{unit} of the vote in %"
         answers = "answers"
         if self.of_proofs:
             column = "column of points"
@@ -236,7 +237,8 @@ class Sweep(EqualComputeTable):
         columns = [replace(by_head["scaffold"], head="run"), by_head[metric]]
         if not self.of_proofs:
             means = [interval(row.mean.to_json()) for row in figures]
-            columns.append(Column("mean", means, "accuracy of all members of the last population"))
+            meaning = f"{_unit(figures)} of all members of the last population"
+            columns.append(Column("mean", means, meaning))
         front = ["+" if row.more["front"] else "" for row in figures]
         columns += [
             by_head[f"minus {best}"],
@@ -264,13 +266,18 @@ class Sweep(EqualComputeTable):
             estimate = row.accuracy.to_json()
             points.append((row.name, row.means["tokens"], estimate, row.more["front"]))
         if any(row.more["front"] for row in graded):
-            plot.swept(document, points, self.folder / "frontier.png", self.metric)
+            plot.swept(document, points, self.folder / "frontier.png", self.label(graded))
         grid = map_of(graded, self.swept)
         if grid:
             means = [[100 * mean for mean in row] for row in grid.means]
             across = (grid.names[1], grid.across)
             down = (grid.names[0], grid.down)
-            plot.grid(document, across, down, means, self.folder / "map.png", 100, self.metric)
+            path = self.folder / "map.png"
+            plot.grid(document, across, down, means, path, 100, self.label(graded))
+
+
+def _unit(figures: Sequence[Row]) -> str:
+    return "score" if any(row.has_scores for row in figures) else "accuracy"
 
 
 def compared_in(folder: Path) -> EqualComputeTable:

@@ -191,8 +191,11 @@ def _scores(member: MemberResult) -> dict[str, scorer.Score]:
     if member.correct is None:
         return {}
     doubt = ", ".join(member.doubts)
+    value: str | float = scorer.CORRECT if member.correct else scorer.INCORRECT
+    if member.grade is not None:
+        value = member.grade
     score = scorer.Score(
-        value=scorer.CORRECT if member.correct else scorer.INCORRECT,
+        value=value,
         answer=member.answer,
         explanation=f"doubt: {doubt}" if doubt else None,
         metadata={

@@ -12,8 +12,17 @@ import numpy as np
 
 from core.base.files import write_atomically
 from core.base.terminal import cut
-from harness.report.tables import POINTS, SHARES, is_of_proofs, over, runs_of, title
+from harness.report.tables import (
+    POINTS,
+    SHARES,
+    accuracy_or_score,
+    is_of_proofs,
+    over,
+    runs_of,
+    title,
+)
 from harness.results.cost_meter import UNITS, Meter
+from harness.results.model import has_scores
 
 BLUE, ORANGE = "#1f5fa8", "#b35806"
 COLORS = (BLUE, ORANGE, "#3a7d44", "#7b4fa3", "#8a6d00", "#b3325f")
@@ -32,26 +41,33 @@ def plot(document: Document, path: Path) -> None:
     steps = document["metrics"]["steps"]
     if proofs:
         steps = [step for step in steps if step["mean_accuracy"]["n"]]
-    with _figure([document], path, "", "%" if proofs else "accuracy, %") as axes:
+    unit = "%" if proofs else f"{accuracy_or_score(document)}, %"
+    with _figure([document], path, "", unit) as axes:
         _whole_numbers(axes)
         if len(steps) > 1:
-            _draw_steps(axes, steps, bool(proofs))
+            _draw_steps(axes, steps, POINTS if proofs else _mean(document))
         elif proofs:
             if proofs["points"]["n"]:
                 _draw_points(axes, proofs)
         elif steps and steps[0].get("waits"):
-            _draw_waits(axes, steps[0]["waits"])
+            _draw_waits(axes, steps[0]["waits"], _mean(document))
         elif steps:
-            _draw_pass_at_k(axes, steps[0], document["config"])
+            _draw_pass_at_k(axes, steps[0], document)
 
 
-def _draw_steps(axes: Any, steps: Sequence[Document], are_proofs: bool) -> None:
+def _mean(document: Document) -> str:
+    """Name the mean over members. Pass@1 counts only the full score."""
+    return "mean score" if has_scores(document) else "mean (pass@1)"
+
+
+def _draw_steps(axes: Any, steps: Sequence[Document], mean: str) -> None:
+    """Draw the votes unless the steps have proofs, and the means with the label `mean`."""
     axes.set_xlabel("step t")
-    if not are_proofs:
+    if mean != POINTS:
         votes = [(step["step"], step["majority_accuracy"]) for step in steps]
         _draw(axes, votes, "majority", "s--", ORANGE)
     means = [(step["step"], step["mean_accuracy"]) for step in steps]
-    _draw(axes, means, POINTS if are_proofs else "mean (pass@1)", "o-", BLUE)
+    _draw(axes, means, mean, "o-", BLUE)
     has_stages = any(step.get("stage") for step in steps)
     if has_stages and len(steps) <= 16:
         numbers = [step["step"] for step in steps]
@@ -67,17 +83,22 @@ def _draw_points(axes: Any, proofs: dict[str, Any]) -> None:
     axes.set_xlabel("proofs of the last populations")
 
 
-def _draw_waits(axes: Any, waits: Sequence[dict[str, Any]]) -> None:
+def _draw_waits(axes: Any, waits: Sequence[dict[str, Any]], mean: str) -> None:
     means = [(wait["waits"], wait["mean_accuracy"]) for wait in waits]
-    _draw(axes, means, "mean (pass@1)", "o-", BLUE)
+    _draw(axes, means, mean, "o-", BLUE)
     axes.set_xlabel("waits")
 
 
-def _draw_pass_at_k(axes: Any, step: Document, config: dict[str, Any]) -> None:
+def _draw_pass_at_k(axes: Any, step: Document, document: Document) -> None:
+    """Draw pass@k and the vote, and the mean score if there are grades between 0 and 1."""
     rates = step["pass_at_k"]
     curve = [(int(k), rate) for k, rate in rates.items()]
-    _draw(axes, curve, "pass@k", "o-", BLUE)
-    n = config.get("N", len(rates))
+    are_scores = has_scores(document)
+    _draw(axes, curve, "pass@k (full score)" if are_scores else "pass@k", "o-", BLUE)
+    if are_scores:
+        mean = [(1, step["mean_accuracy"])]
+        _draw(axes, mean, "mean score", "^", COLORS[2], "bars", capsize=3)
+    n = document["config"].get("N", len(rates))
     vote = [(n, step["majority_accuracy"])]
     _draw(axes, vote, f"majority of {n}", "s", ORANGE, "bars", capsize=3)
     axes.set_xlabel("samples k")
@@ -104,8 +125,9 @@ def frontier(documents: Sequence[Document], path: Path) -> None:
         if points is not None:
             label = " ".join(filter(None, (document["experiment"], over(document))))
             lines.append((label, points))
-    metric = POINTS if all(map(is_of_proofs, documents)) else "majority accuracy, %"
-    curves(documents, lines, path, "completion tokens per problem", metric)
+    name = "score" if any(map(has_scores, documents)) else "accuracy"
+    y = POINTS if all(map(is_of_proofs, documents)) else f"majority {name}, %"
+    curves(documents, lines, path, "completion tokens per problem", y)
 
 
 def _against_tokens(document: Document) -> list[tuple[float, dict[str, Any]]] | None:
@@ -194,7 +216,8 @@ def race(
     only the upper ends."""
     has_bands = len(lines) <= len(COLORS)
     end = "difference" if has_bands else "high"
-    metric = "accuracy" if has_bands else "highest plausible accuracy"
+    unit = accuracy_or_score(document)
+    metric = unit if has_bands else f"highest plausible {unit}"
     x = "problems. A line ends when its entry is dropped"
     y = f"{metric} minus {cut(first, 40)}, points"
     with _figure([document] * 2, path, x, y, has_intervals=False) as axes:
@@ -352,6 +375,8 @@ def _caption(documents: Sequence[Document], has_intervals: bool) -> str:
         parts.append("partial run")
     problems = over(first) if len(documents) == 1 else ""
     if problems:
-        metric = "figures" if is_of_proofs(first) else "accuracies"
-        parts.append(f"{metric} over {problems} problems")
+        name = "scores" if has_scores(first) else "accuracies"
+        if is_of_proofs(first):
+            name = "figures"
+        parts.append(f"{name} over {problems} problems")
     return " · ".join(filter(None, parts))

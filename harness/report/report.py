@@ -17,6 +17,7 @@ from harness.report import compare, jsonl, page, plot, run_table, tables
 from harness.report.data import Results
 from harness.results import registry
 from harness.results.find import comparison, comparisons, results_files
+from harness.results.model import StepResult, has_scores
 from harness.results.warnings import is_ungraded
 
 JSONL = (
@@ -46,22 +47,29 @@ def show(runs: Sequence[Results], anyway: bool = False) -> None:
 
 def _changes(run: Results) -> str:
     """Count the problems whose vote was right in the first step and is wrong in the last, and the
-    reverse."""
+    reverse. A vote on answers with scores is right if it has the full score."""
+    are_scores = has_scores(run.document)
     lost = 0
     won = 0
     for problem in run.problems:
         if not problem.steps:
             continue
-        was_right = (problem.steps[0].majority_correct or 0) > 0.5
-        is_right = (problem.steps[-1].majority_correct or 0) > 0.5
+        was_right = _is_right(problem.steps[0], are_scores)
+        is_right = _is_right(problem.steps[-1], are_scores)
         if was_right and not is_right:
             lost += 1
         elif is_right and not was_right:
             won += 1
     counted = ", counted in each run" if run.head.runs else ""
-    return (
-        f"majority right at t=0 and wrong at the end: {lost} problems, the reverse: {won}{counted}"
-    )
+    change = "right at t=0 and wrong at the end"
+    if are_scores:
+        change = "with the full score at t=0 and without it at the end"
+    return f"majority {change}: {lost} problems, the reverse: {won}{counted}"
+
+
+def _is_right(step: StepResult, are_scores: bool) -> bool:
+    score = step.majority_correct or 0
+    return score == 1 if are_scores else score > 0.5
 
 
 def figures(runs: Sequence[Results], folder: Path) -> list[Path]:
@@ -78,7 +86,9 @@ def figures(runs: Sequence[Results], folder: Path) -> list[Path]:
     paths = []
     for ending in ("png", "svg"):
         for run in graded:
-            metric = "points" if tables.is_of_proofs(run.document) else "accuracy"
+            metric = tables.accuracy_or_score(run.document)
+            if tables.is_of_proofs(run.document):
+                metric = "points"
             paths.append(folder / f"{run.name}-{metric}.{ending}")
             plot.plot(run.document, paths[-1])
         if len(graded) > 1:

@@ -10,6 +10,7 @@ from harness.report.table import NONE, Cell, Column, Table
 from harness.report.tables import (
     NOT_GRADED,
     POINTS,
+    accuracy_or_score,
     interval,
     is_of_proofs,
     is_priced,
@@ -22,10 +23,11 @@ from harness.report.tables import (
     spent,
     title,
 )
-from harness.results.model import total
+from harness.results.model import has_scores, total
 from harness.results.warnings import is_ungraded
 
 Step = dict[str, Any]  # the metrics of a step
+FULL_SCORE = "full score"
 HIGH = 0.1  # the page marks counts above this share of the completions
 
 
@@ -50,6 +52,7 @@ class _Columns:
         self.steps = _with_sums(document["metrics"]["steps"])
         self.is_graded = not is_ungraded(document)
         self.are_proofs = is_of_proofs(document)
+        self.has_scores = has_scores(document)
         self.columns: list[Column] = []
 
     @property
@@ -60,7 +63,7 @@ class _Columns:
     def legend_end(self) -> str:
         if not self.is_graded:
             return ""
-        unit = "points" if self.are_proofs else "accuracies"
+        unit = "points" if self.are_proofs else _plural(accuracy_or_score(self.document))
         return f"{unit} in %, with 95% intervals over problems"
 
     def has(self, name: str) -> bool:
@@ -118,7 +121,8 @@ def _add_names(table: _Columns) -> None:
     if table.are_proofs:
         table.add("graded", "problems with graded proofs", number)
     else:
-        table.add("n", "problems in the accuracies", number)
+        unit = _plural(accuracy_or_score(table.document))
+        table.add("n", f"problems in the {unit}", number)
 
 
 def _add_rates(table: _Columns) -> None:
@@ -133,15 +137,29 @@ def _add_rates(table: _Columns) -> None:
     if table.is_graded and table.are_proofs:
         table.add(POINTS, "mean over the proofs of all members", mean)
         table.add_over_runs("points, runs", "means", "mean_accuracy")
+    name = accuracy_or_score(table.document)
     if table.has_answers:
-        table.add("mean accuracy", "mean over all members", mean)
-        table.add("majority accuracy", "accuracy of the members' vote", majority)
+        table.add(f"mean {name}", "mean over all members", mean)
+        table.add(f"majority {name}", f"{name} of the members' vote", majority)
+    if table.has_answers and table.has_scores:
+        table.add(FULL_SCORE, "share of members with a score of 1", _full_score)
     if not table.are_proofs:
-        table.add_over_runs("mean, runs", "mean accuracies", "mean_accuracy")
+        table.add_over_runs("mean, runs", f"mean {_plural(name)}", "mean_accuracy")
         table.add_over_runs("majority, runs", "votes", "majority_accuracy")
     if table.has_answers:
-        meaning = "mean chance that any of k members is right"
+        result = "has the full score" if table.has_scores else "is right"
+        meaning = f"mean chance that any of k members {result}"
         table.add("pass@k", meaning, _best_pass, is_on_page=True)
+
+
+def _plural(name: str) -> str:
+    return {"accuracy": "accuracies", "score": "scores"}[name]
+
+
+def _full_score(step: Step) -> str:
+    """Format the share of members with a grade of 1, which is pass@1."""
+    rates = step["pass_at_k"]
+    return interval(rates["1"]) if rates else NONE
 
 
 def _best_pass(step: Step) -> str:
@@ -182,6 +200,9 @@ def _add_counts(table: _Columns) -> None:
     add("forced", "truncated completions that were forced to answer", is_on_page=True)
     if table.has("elicited"):
         add("elicited", "answers of replies that ended without one (ELICIT=1)")
+    if table.has_scores:
+        meaning = "members with a score between 0 and 1"
+        table.add("partly right", meaning, lambda step: str(step.get("partly_right", 0)), rank=1)
     if table.has_answers:
         add("unread", "replies without a readable answer", head="no answer")
     add("doubtful", "answers whose reading or verdict is in doubt")
@@ -214,7 +235,8 @@ def waits_table(document: dict[str, Any]) -> str:
         add("step", "", lambda step, _: str(step["step"]))
     meaning = "answers after this many waits, or a member's last answer"
     add("waits", meaning, lambda _, wait: str(wait["waits"]))
-    add("mean accuracy", "", lambda _, wait: interval(wait["mean_accuracy"]))
+    mean = f"mean {accuracy_or_score(document)}"
+    add(mean, "", lambda _, wait: interval(wait["mean_accuracy"]))
     add("gain over none", "paired by problem", _gain_of_waits)
     add("waited", "members with this number of waits or more", _waited)
     meaning = "completion tokens up to this wait, including earlier answers"
@@ -252,7 +274,7 @@ def text(document: dict[str, Any], has_legend: bool = True) -> str:
     parts.append(waits_table(document))
     verification = metrics.get("verification")
     if verification and not is_ungraded(document):
-        parts.append(f"verification: {_verification(verification)}")
+        parts.append(f"verification: {_verification(verification, has_scores(document))}")
     if has_legend:
         parts.append(table.legend(width))
     return "\n\n".join(filter(None, parts))
@@ -263,14 +285,21 @@ def _pass_at_k(document: dict[str, Any]) -> str:
     counts = numbers(document)
     n = f"  n={counts[-1]}" if counts else ""
     rates = document["metrics"]["steps"][-1]["pass_at_k"]
-    return "\n".join(f"pass@{k}  {interval(rate)}{n}" for k, rate in rates.items())
+    lines = [f"pass@{k}  {interval(rate)}{n}" for k, rate in rates.items()]
+    if has_scores(document):
+        lines.append("(pass@k counts members with the full score)")
+    return "\n".join(lines)
 
 
-def _verification(verification: dict[str, Any]) -> str:
+def _verification(verification: dict[str, Any], has_scores: bool) -> str:
+    """Format the AUC of self-scores. If answers have scores, only those with the full score are
+    right."""
     auc = verification["auc"]
+    right = f"{FULL_SCORE}" if has_scores else "right"
+    wrong = "other" if has_scores else "wrong"
     if auc is None:
-        return "no AUC, because it needs scores of both right and wrong candidates"
-    candidates = f"{verification['right']} right, {verification['wrong']} wrong candidates"
+        return f"no AUC, because it needs scores of both {right} and {wrong} candidates"
+    candidates = f"{verification['right']} {right}, {verification['wrong']} {wrong} candidates"
     text = f"AUC {auc:.3f} ({candidates})"
     within = verification["auc_within"]
     if within["n"]:

@@ -11,6 +11,7 @@ from core.base.prices import format_dollars as dollars
 from core.base.terminal import cut, short, wrapped
 from core.types import GOOD, MAX_POINTS
 from harness.report.table import NONE, Column, Table
+from harness.results.model import has_scores
 from harness.results.proof_points import CUT_OFF
 from harness.results.warnings import is_ungraded
 
@@ -25,6 +26,12 @@ MERGE_NAMES = {
     "max": "best of each problem in",
     "min": "worst of each problem in",
 }
+
+
+def accuracy_or_score(document: dict[str, Any]) -> str:
+    """Name the figure of a run with answers: "accuracy", or "score" if there are grades between 0
+    and 1."""
+    return "score" if has_scores(document) else "accuracy"
 
 
 def percent(share: float) -> str:
@@ -221,7 +228,7 @@ def _final_rates(document: dict[str, Any]) -> list[str]:
     """Format the last step's vote or points, over runs, and the gain over step 0."""
     first = document["metrics"]["steps"][0]
     last = document["metrics"]["steps"][-1]
-    name = "majority"
+    name = "majority score" if has_scores(document) else "majority"
     before = "step 0's vote"
     if is_of_proofs(document):
         name = f"{POINTS}:"

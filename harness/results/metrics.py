@@ -108,8 +108,8 @@ class RunMetrics:
 
     @property
     def progress(self) -> str:
-        """The mean accuracy of the newest populations, like "61.5% at t=1-2, n=30", or "" if none
-        is graded."""
+        """The mean accuracy (or score) of the newest populations, like "61.5% at t=1-2, n=30", or
+        "" if none is graded."""
         begun = [populations for populations in self._populations if populations]
         means = [populations[-1].mean for populations in begun]
         graded = [mean for mean in means if not math.isnan(mean)]
@@ -120,6 +120,11 @@ class RunMetrics:
         last = max(reached)
         steps = f"{first}" if first == last else f"{first}-{last}"
         return f"{np.mean(graded):.1%} at t={steps}, n={len(begun)}"
+
+    @property
+    def has_scores(self) -> bool:
+        """True if some grades of answers are between 0 and 1."""
+        return any(step.counts["partly_right"] for step in self._steps)
 
     @property
     def is_all_failed(self) -> bool:

@@ -77,6 +77,18 @@ def is_unread(member: Mapping[str, Any]) -> bool:
     )
 
 
+def is_partly_right(member: Mapping[str, Any]) -> bool:
+    """Return whether a member's grade is between 0 and 1. The points of a proof are no such
+    grade."""
+    grade = member.get("grade")
+    return grade is not None and "points_share" not in member and 0 < grade < 1
+
+
+def has_scores(document: Mapping[str, Any]) -> bool:
+    """Return whether some grades of a document's answers are between 0 and 1."""
+    return any(step.get("partly_right") for step in document["metrics"]["steps"])
+
+
 # The counts of a step, each with a test for one member. A count in SELDOM is written only if it is
 # not 0. A new count needs a line here and in schema.json. For COUNTS it also needs a field below
 # and a column in harness/report/run_table.py.
@@ -97,6 +109,7 @@ SELDOM: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     "context_ended": lambda member: "context" in member,
     "elicited": lambda member: "unforced" in member and end_of(member["finish_reason"]) != CUT,
     "undecided": lambda member: "undecided" in member,
+    "partly_right": is_partly_right,
 }
 
 
@@ -118,6 +131,7 @@ class StepMetrics(Record, frozen=True, kw_only=True):
     elicited: Count | UnsetType = UNSET  # only with ELICIT=1
     undecided: Count = 0
     undecided_pairs: Count = 0
+    partly_right: Count | UnsetType = UNSET  # only if some grades are between 0 and 1
     completion_tokens: Tokens
     verification_tokens: Tokens
     generation_seconds: Amount
@@ -211,18 +225,19 @@ class CallCost(Record, frozen=True, kw_only=True):
         return self.prompt_tokens is not None and self.completion_tokens is not None
 
 
-class Reading(Record, frozen=True, kw_only=True):
+class Reading(Record, frozen=True, kw_only=True, omit_defaults=True):
     """An answer and its grade."""
 
     answer: str | None
     correct: bool | None
+    grade: GradePoints | None = None
 
 
 class MemberResult(CallCost, frozen=True, kw_only=True, omit_defaults=True):
     """A member of a population: a completion with its grade."""
 
     answer: str | None
-    correct: bool | None  # None: not graded
+    correct: bool | None  # whether the grade is 1, or None if not graded
     doubt: str | None
     undecided: bool = False
     group: Count | None = None  # number of the group of equal answers, 0 for the largest group
@@ -276,7 +291,8 @@ class StepResult(Record, frozen=True, kw_only=True):
     stage: str = ""
     mean_accuracy: Share | None
     majority_answer: str | None
-    majority_correct: Share | None  # share of right answers in a tie, or mean grade without a vote
+    # mean grade of the tied answers, or of all members without a vote
+    majority_correct: Share | None
     members: Annotated[list[MemberResult], Meta(min_length=1)]
 
     @property

@@ -55,8 +55,8 @@ class AfterWaits:
 
 @dataclass(frozen=True)
 class Population:
-    """A population. `mean` and `majority` are nan without grades. `after` has an item for each
-    number of waits."""
+    """A population. `correct` counts the members with a grade of 1. `mean` and `majority` are nan
+    without grades. `after` has an item for each number of waits."""
 
     size: int
     correct: int

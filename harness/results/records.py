@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from core.base.errors import UserError
 from core.types import SCORER, Completion, Grade, Graded, Member, NamedPopulation, ScorerCompletion
 
 # The properties of completions that have no answer, with the doubt that results name.
@@ -20,7 +21,8 @@ FREE = {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0, "seconds
 
 def record(step: int, population: Sequence[Member], graded: Graded) -> dict[str, Any]:
     """Return the record of a step of a problem. Members with equal answers share a "group". Group 0
-    is the largest."""
+    is the largest. Raises UserError if a grade is not in [0, 1]."""
+    _check(graded)
     members = []
     for member, grade in zip(population, graded.grades, strict=True):
         members.append(_member(member, grade))
@@ -43,6 +45,16 @@ def record(step: int, population: Sequence[Member], graded: Graded) -> dict[str,
     if graded.undecided_pairs:
         fields["undecided_pairs"] = graded.undecided_pairs
     return fields
+
+
+def _check(graded: Graded) -> None:
+    values = [*(grade.value for grade in graded.grades), graded.score]
+    invalid = [value for value in values if value is not None and not 0 <= value <= 1]
+    if invalid:
+        given = ", ".join(map(str, dict.fromkeys(invalid)))
+        raise UserError(
+            f"the grader gave {given:.200}. A grade must be a number from 0 to 1, or None"
+        )
 
 
 def _identical(population: Sequence[Member]) -> int:
@@ -102,7 +114,8 @@ def _finite(score: float | None) -> float | None:
 
 
 def _reading(grade: Grade) -> dict[str, Any]:
-    """Return the fields of a grade. The field "grade" exists only if the value is not 0 or 1."""
+    """Return the fields of a grade. Only a value of 1 is correct. The field "grade" exists only if
+    the value is not 0 or 1."""
     correct = None if grade.value is None else grade.value == 1
     fields: dict[str, Any] = {"answer": grade.answer, "correct": correct, "doubt": grade.doubt}
     if grade.value not in (0, 1):

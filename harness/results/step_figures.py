@@ -94,8 +94,8 @@ def commonest(counts: Counter[str]) -> str | None:
 def add_costs(
     sums: MutableMapping[str, Sum], calls: Sequence[MemberRecord], prices: PricesBy
 ) -> None:
-    """Add the tokens of the completions `calls` to `sums`, and the dollars of those whose model has
-    prices."""
+    """Add the tokens of the completions `calls` to `sums`, and the dollars of the completions whose
+    model has prices."""
     for kind in TOKENS:
         sums[kind] += Sum.from_amounts(call[f"{kind}_tokens"] for call in calls)
     sums["cost"] += Sum.from_amounts(_dollars(calls, prices))

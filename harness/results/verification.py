@@ -21,8 +21,8 @@ class SelfScores:
         self._wrong: defaultdict[int, list[float]] = defaultdict(list)
 
     def add(self, problem: int, step: Row) -> None:
-        """Add the scored members of a problem's `step`. Scores of unfinished or ungraded solutions
-        enter no AUC."""
+        """Add the scored members of a problem's `step`. Only a grade of 1 is right. Scores of
+        unfinished or ungraded solutions enter no AUC."""
         scored = [member for member in step["members"] if "self_score" in member]
         if not scored:
             return

@@ -8,6 +8,7 @@ from core.base.errors import one_line
 from core.constants import BOXED, WHOLE
 from core.eval import by_answer
 from harness.results import missing_answers
+from harness.results.model import has_scores
 from harness.results.server_warnings import of_card, of_server
 
 # If a server ignores seeds, nearly all members repeat the first member, so a population has about
@@ -98,14 +99,23 @@ def _nothing_right(run: Run) -> list[str]:
         return []
     votes = [step["majority_accuracy"] for step in run.steps]
     is_voted = any(vote["n"] for vote in votes)
-    is_any_vote_right = any(vote["value"] for vote in votes if vote["n"])
-    is_any_right = any(step["mean_accuracy"]["value"] for step in run.steps)
-    if not is_voted or is_any_vote_right or is_any_right:
+    if not is_voted or _is_any_right(run):
         return []
     unread = f"{run.count('unread')} of {run.completions} replies have no readable answer"
+    result = "has the full score" if has_scores(run.document) else "is right"
     return [
-        f"no reply of the run is right ({unread}). Compare a few replies with the reference answers"
+        f"no reply of the run {result} ({unread}). Compare a few replies with the reference answers"
     ]
+
+
+def _is_any_right(run: Run) -> bool:
+    """Return whether a vote or a reply is right. Of scores, only the full score of a reply
+    counts."""
+    if has_scores(run.document):
+        return any(step["pass_at_k"].get("1", {}).get("value") for step in run.steps)
+    votes = [step["majority_accuracy"] for step in run.steps]
+    is_any_vote_right = any(vote["value"] for vote in votes if vote["n"])
+    return is_any_vote_right or any(step["mean_accuracy"]["value"] for step in run.steps)
 
 
 def _answers_missing(run: Run) -> list[str]:

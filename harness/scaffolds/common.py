@@ -44,6 +44,8 @@ UNREADABLE = "unreadable verdict"
 INVALID_SELECTION = "invalid selection"
 UNASSESSED = "no self-assessment"
 EMPTY_REPORT = "empty report"
+EMPTY_SUMMARY = "empty summary"
+CUT_SUMMARY = "truncated summary"
 
 
 class Selecting(Carrying):

@@ -8,7 +8,13 @@ ROUNDS = 3 takes at most 5 completions."""
 from core import prompts
 from core.constants import Carrying, constant
 from core.types import Ask, Completion, Message, NamedPopulation, Populations, Problem, Scaffold
-from harness.scaffolds.common import candidate, latest_with_text, text_of
+from harness.scaffolds.common import (
+    CUT_SUMMARY,
+    EMPTY_SUMMARY,
+    candidate,
+    latest_with_text,
+    text_of,
+)
 
 SUMMARISE = prompts.worded("""Problem:
 {problem}
@@ -73,12 +79,8 @@ async def reasoning_cache(problem: Problem, ask: Ask, config: Constants) -> Popu
                 messages, "summary", t - 1, max_tokens=config.SUMMARY_TOKENS, answer_opening=OPENING
             )
             side_calls.append(reply)
-            text = read_summary(reply.text)
-            if not text:
-                notes.append("empty summary")
-            elif reply.truncated:
-                notes.append("truncated summary")
-            summary = text or summary
+            notes = faults_of(reply)
+            summary = read_summary(reply.text) or summary
         messages = solve_again(problem, summary)
         newest = await candidate(ask, config, messages, t, 0, parents=[0] if summary else [])
         newest.side_calls = side_calls
@@ -95,6 +97,13 @@ def summarise(problem: Problem, summary: str, attempt: str) -> list[Message]:
 
 def read_summary(text: str) -> str:
     return text.strip().removeprefix(OPENING).strip()
+
+
+def faults_of(reply: Completion) -> list[str]:
+    """Return a note if the summary in `reply` is empty or truncated."""
+    if not read_summary(reply.text):
+        return [EMPTY_SUMMARY]
+    return [CUT_SUMMARY] if reply.truncated else []
 
 
 def solve_again(problem: Problem, summary: str) -> list[Message]:

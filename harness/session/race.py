@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -204,11 +205,17 @@ class _Race(EqualComputeRuns):
             Column("entry", [row["entry"] for row in rows]),
             Column("state", [row["state"] for row in rows]),
             Column("problems", [str(accuracy["n"]) for accuracy in accuracies]),
-            Column("accuracy", [tables.interval(accuracy) for accuracy in accuracies]),
+            Column(self._unit, [tables.interval(accuracy) for accuracy in accuracies]),
             Column(f"minus {first} [all pairs]", [NONE, *shifts]),
             Column("tokens", [f"{row['tokens']:,.0f}" for row in rows], rank=1),
         ]
         return Table("", columns)
+
+    @property
+    def _unit(self) -> str:
+        """The name of the figure of an answer: "score" if a grade is between 0 and 1."""
+        runs = chain.from_iterable(self.runs.values())
+        return "score" if any(run.figures.has_scores for run in runs) else "accuracy"
 
     def _notes(
         self, standing: Standing, rows: Sequence[dict[str, Any]], numbers: Sequence[int]
@@ -235,12 +242,12 @@ class _Race(EqualComputeRuns):
             f"{self.opened.server.model} on {self.chosen.name}, n={self.n}",
             self.rule,
             f"a problem's budget is {budget}: the mean cost of {common.BUDGET:g} samples on the "
-            "first block. The last step within it gives the accuracy, but tokens include the step "
-            "that exceeds it",
+            f"first block. The last step within it gives the {self._unit}, but tokens include the "
+            "step that exceeds it",
             f"with a chance of {level:g}%, the intervals of differences are "
             "right for all pairs of entries at all looks. A drop makes one test for each entry, so "
-            "it may precede an interval without 0, or follow it. Each accuracy has a 95% interval "
-            "of its own, for a fixed number of problems",
+            f"it may precede an interval without 0, or follow it. Each {self._unit} has a 95% "
+            "interval of its own, for a fixed number of problems",
         ]
 
     def _result(self, standing: Standing) -> str:

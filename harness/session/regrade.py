@@ -192,18 +192,19 @@ def _changes(problem: Problem, before: dict[str, Any], after: dict[str, Any]) ->
 
 
 def _reading(member: dict[str, Any]) -> tuple[str | None, float | None, str | None]:
-    return member["answer"], member["correct"], member["doubt"]
+    grade = member.get("grade", member["correct"])
+    return member["answer"], grade, member["doubt"]
 
 
-def _words(answer: str | None, correct: float | None, doubt: str | None) -> str:
-    if correct is None:
+def _words(answer: str | None, value: float | None, doubt: str | None) -> str:
+    if value is None:
         grade = "ungraded"
-    elif correct == 1:
+    elif value == 1:
         grade = "right"
-    elif correct == 0:
+    elif value == 0:
         grade = "wrong"
     else:
-        grade = f"{correct:.0%} right"
+        grade = f"score {value:.3g}"
     if doubt:
         grade += f", {doubt}"
     text = "no answer" if answer is None else f"{answer:.40}"

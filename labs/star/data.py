@@ -17,10 +17,11 @@ from core.base import seeds
 from core.base.errors import UserError
 from core.grading.canonical import NOTHING, WORDS, canonical, is_aime
 from core.grading.kinds import kind_of
+from core.grading.kinds.proof import GRADED_BY
 from core.types import MAX_ANSWER_CHARS, PROOF, Problem
 from harness.problems import sets
 from harness.problems.check import can_be_sent
-from harness.problems.columns import GRADED_BY, NAMES, fields_of, plain, plain_name, text_of
+from harness.problems.columns import NAMES, fields_of, plain, plain_name, text_of
 from harness.problems.published import OPENR1
 from harness.problems.sets import ProblemSet
 from labs.star import alpaca

@@ -19,7 +19,7 @@ is found by its `name`, which is the answer_type of problems. As an example, thi
         @classmethod
         def complete(cls, problem: Problem, cells: Cells) -> Problem:
             if problem.answer not in ("true", "false"):
-                raise BadRow("the answer is neither true nor false", "Correct it")
+                raise RowError("the answer is neither true nor false", "Correct it")
             return problem
 
 The methods say

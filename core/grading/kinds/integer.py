@@ -4,9 +4,10 @@ text. A set has this kind if every row without another kind has such an answer."
 import re
 from dataclasses import replace
 
+from core.base.errors import RowError
 from core.grading.canonical import is_aime
 from core.grading.cleaning import clean
-from core.grading.kind import BadRow, Cells
+from core.grading.kind import Cells
 from core.grading.numeric import Numeric
 from core.types import Problem
 
@@ -41,9 +42,10 @@ class Integer(Numeric):
         if problem.answer is None:
             return problem
         if not _is_whole(problem.answer):
-            raise BadRow(
-                'the type is "integer", but the answer is not an integer from 0 to 999',
-                'Correct it, or give the type "math"',
+            raise RowError(
+                'the answer_type is "integer", but the answer is not an integer from 0 to 999',
+                'Correct it, or give the answer_type "math"',
+                f"{problem.answer!r:.40}",
             )
         return replace(problem, answer=str(int(problem.answer)))
 

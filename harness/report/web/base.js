@@ -59,6 +59,9 @@ function isGraded(run) {
   const steps = run.head.metrics.steps;
   return !steps.length || steps.some((step) => step.mean_accuracy.n > 0);
 }
+/** Whether some grades of a run's answers are between 0 and 1. Its figures are scores. */
+const hasScores = (run) => run.head.metrics.steps.some((step) => step.partly_right > 0);
+const accuracyOrScore = (run) => (hasScores(run) ? "score" : "accuracy");
 /** Graded proofs have points in place of accuracies and votes. */
 const ofProofs = (run) => run.head.metrics.proofs != null;
 const MEAN_POINTS = () => `mean points, % of ${data.most}`;
@@ -77,7 +80,16 @@ function isRightOne(member) {
   if (!isProof(member)) return member.correct ?? null;
   return member.points_share == null ? null : member.points_share * data.most > data.good - 1e-9;
 }
-const rightness = (member) => ({ true: "right", false: "wrong" })[isRightOne(member)] ?? "quiet";
+/** Whether the grade of an answer is between 0 (wrong) and 1 (right). */
+const isPartlyRight = (member) => !isProof(member) && member.grade > 0 && member.grade < 1;
+/** The score of an answer, from 0 to 1. */
+const scoreOf = (member) => member.grade ?? (member.correct ? 1 : 0);
+const asScore = (score) => score.toFixed(2);
+/** The kind of a member, which names its color. */
+function rightness(member) {
+  if (isPartlyRight(member)) return "partly";
+  return { true: "right", false: "wrong" }[isRightOne(member)] ?? "quiet";
+}
 const inPoints = (share) => decimal(share * data.most).replace(".0", "");
 /** The reason why a proof has no grade. */
 const whyUngraded = (member) => member.ungraded.replace("cut off", "truncated");
@@ -90,6 +102,7 @@ function judged(member) {
     if (member.ungraded) return `no grade: ${whyUngraded(member)}`;
     return `${inPoints(member.points_share)} of ${data.most} points`;
   }
+  if (isPartlyRight(member)) return `partly right, score ${asScore(member.grade)}`;
   if (member.correct == null) return NOT_GRADED;
   return member.correct ? "right" : "wrong";
 }

@@ -31,6 +31,8 @@ const SHAPES = {
     }),
 };
 const SHAPE_NAMES = Object.keys(SHAPES);
+/** The left half of a circle. */
+const halfCircle = (x, y, r) => s("path", { d: `M${x},${y - r}A${r},${r} 0 0 0 ${x},${y + r}Z` });
 
 // The margins and the height of a chart. Letters have one size on all screens.
 const PLOT = { height: 330, left: 46, right: 18, top: 14, bottom: 44 };

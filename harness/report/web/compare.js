@@ -88,9 +88,10 @@ function spread(problems) {
 
 function problemCaption(runs) {
   const from = "and the difference from the first result";
+  const result = runs.some(hasScores) ? "Right members or mean scores" : "Right members";
   const difference = runs.every(ofProofs)
     ? `Mean points (of ${data.most}) after the last step, ${from} in % of ${data.most} points.`
-    : `Right members after the last step, ${from} in percentage points.`;
+    : `${result} after the last step, ${from} in percentage points.`;
   return difference + " Problems on which results differ most come first.";
 }
 
@@ -139,8 +140,9 @@ function comparing(data) {
 
 function frontiers(runs) {
   if (runs.every(ofProofs)) return frontier(runs, "mean_accuracy", "Mean points", MEAN_POINTS());
+  const name = runs.some(hasScores) ? "score" : "accuracy";
   return [
-    frontier(runs, "mean_accuracy", "Mean accuracy"),
-    frontier(runs, "majority_accuracy", "Majority accuracy"),
+    frontier(runs, "mean_accuracy", `Mean ${name}`),
+    frontier(runs, "majority_accuracy", `Majority ${name}`),
   ];
 }

@@ -62,30 +62,45 @@ function drawnOrder(step) {
   const order = step.members.map((_, i) => i);
   if (!lineageState.byAnswer) return order;
   const members = step.members;
-  // Proofs are ordered by points. Otherwise groups of equal answers follow each other, first those
-  // with right members.
+  // Proofs are ordered by points. Otherwise groups of equal answers follow each other, by their
+  // best scores.
   if (hasPoints(step)) {
     const points = (i) => members[i].points_share ?? -1;
     return order.sort((a, b) => points(b) - points(a) || a - b);
   }
-  const right = new Set(members.filter((member) => member.correct).map((member) => member.group));
+  const best = new Map(); // the best score of each group
+  for (const member of members) {
+    best.set(member.group, Math.max(best.get(member.group) ?? 0, scoreOf(member)));
+  }
   const rank = (i) => {
     const group = members[i].group;
     if (group == null) return 2e6;
-    return (right.has(group) ? 0 : 1e6) + group;
+    return (1 - best.get(group)) * 1e6 + group;
   };
   return order.sort((a, b) => rank(a) - rank(b) || a - b);
 }
 
+/** The mark of a partly right member: a circle, half of it filled. */
+function partlyMark(x, y) {
+  const stroke = { stroke: color("partly"), "stroke-width": 1.8 };
+  return s(
+    "g",
+    {},
+    fill(SHAPES.circle(x, y, 7.2), { fill: color("surface"), ...stroke }, []),
+    fill(halfCircle(x, y, 7.2), { fill: color("partly") }, []),
+  );
+}
+
 /**
- * The mark of a node: a circle for right, a square for wrong, an empty diamond without an answer or
- * grade. Proofs have the colour of their points.
+ * The mark of a node: a circle for right, half a circle for partly right, a square for wrong, an
+ * empty diamond without an answer or grade. Proofs have the colour of their points.
  */
 function mark(member, x, y) {
   if (member.points_share != null) {
     const shape = isRightOne(member) ? SHAPES.circle : SHAPES.square;
     return fill(shape(x, y, 8), { fill: shade(member.points_share) }, []);
   }
+  if (isPartlyRight(member)) return partlyMark(x, y);
   if (member.correct) return fill(SHAPES.circle(x, y, 8), { fill: color("right") }, []);
   if (member.answer == null || member.correct == null) {
     const empty = { fill: color("surface"), stroke: color("quiet"), "stroke-width": 1.5 };
@@ -123,7 +138,10 @@ class Layout {
 
   label(member) {
     const most = Math.max(9, Math.floor((this.column - 84) / (0.62 * this.letters)));
-    return cut(plainly(brief(member)), most);
+    const text = plainly(brief(member));
+    if (!isPartlyRight(member)) return cut(text, most);
+    const score = `(${asScore(member.grade)})`;
+    return `${cut(text, Math.max(3, most - score.length - 1))} ${score}`;
   }
 
   /** The end of a label. An edge begins there, or its first piece would look like a minus sign. */
@@ -180,14 +198,14 @@ function lineage(problem, chosen, dims, open) {
   return picture;
 }
 
-/** The name of a step, and below it its points or its right members. */
+/** The name of a step, and below it its points or its right members, after the mean score. */
 function stepHead(step, x) {
   let result = NOT_GRADED;
   if (!isUngraded(step)) {
     const right = step.members.filter((member) => member.correct).length;
-    result = hasPoints(step)
-      ? `${shareOf(step)} of ${data.most} points`
-      : `${right}/${step.members.length} right ${voteMark(step)}`;
+    const shares = `${right}/${step.members.length} right ${voteMark(step)}`;
+    if (hasPoints(step)) result = `${shareOf(step)} of ${data.most} points`;
+    else result = step.hasScores ? `${shareOf(step)} · ${shares}` : shares;
   }
   const name = { x, y: 16, fill: color("ink"), "font-size": 13, "font-weight": 600 };
   return [
@@ -215,7 +233,7 @@ function edgesTo(problem, layout, t, i) {
         stroke: edgeColor(parent),
         "stroke-opacity": 0.28,
         "stroke-width": 1.3,
-        "stroke-dasharray": isRightOne(parent) === false ? "5 3" : null,
+        "stroke-dasharray": rightness(parent) === "wrong" ? "5 3" : null,
       }),
     );
   }

@@ -132,7 +132,11 @@ function problemKeys({ run, problem, t, i }) {
 function prepare(newest) {
   newest.runs.forEach((run, number) => {
     run.number = number;
-    run.problems.forEach((problem, n) => (problem.number = n));
+    const areScores = hasScores(run);
+    run.problems.forEach((problem, n) => {
+      problem.number = n;
+      for (const step of problem.steps) step.hasScores = areScores;
+    });
   });
   return newest;
 }

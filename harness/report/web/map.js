@@ -3,27 +3,31 @@
 
 const hasPoints = (step) => step.members.some(isProof);
 /**
- * The share of right members, or the mean points as a share of all points. Proofs have no vote,
- * only a mean.
+ * The share of right members, the mean score (step.hasScores), or the mean points as a share of all
+ * points. Proofs have no vote, only a mean.
  */
 function rightShare(step) {
   if (hasPoints(step)) return step.majority_correct ?? 0;
+  if (step.hasScores) {
+    return step.members.reduce((sum, m) => sum + scoreOf(m), 0) / step.members.length;
+  }
   return step.members.filter((member) => member.correct).length / step.members.length;
 }
 function isRight(step) {
   if (hasPoints(step)) return step.majority_correct * data.most > data.good - 1e-9;
-  return step.majority_correct > 0.5;
+  return step.hasScores ? step.majority_correct === 1 : step.majority_correct > 0.5;
 }
 const isUngraded = (step) => step.majority_correct == null; // no grader has graded it
 /** The text of a population's cell. */
 function shareOf(step) {
   if (hasPoints(step)) return inPoints(step.majority_correct);
+  if (step.hasScores) return asScore(rightShare(step));
   return `${Math.round(rightShare(step) * step.members.length)}/${step.members.length}`;
 }
-/** The mark of a vote. A tie scores its share of right answers. */
+/** The mark of a vote. A tie scores the mean of its answers. */
 function voteMark(step) {
   if (isUngraded(step) || hasPoints(step)) return "";
-  return { 1: "✓", 0: "✗" }[step.majority_correct] ?? "½";
+  return { 1: "✓", 0: "✗" }[step.majority_correct] ?? (step.hasScores ? "◐" : "½");
 }
 
 /** The change of a problem's majority or points from t=0 to its last step, as a key of FATES. */
@@ -91,10 +95,7 @@ function problemsMap(run) {
     mapChoice("show", "kind", KINDS, draw),
   ];
   const numbers = Array.from({ length: steps }, (_, t) => `t=${t}`);
-  const columns = ofProofs(run)
-    ? [`${data.good} points or more`, `gain, % of ${data.most} points`]
-    : ["majority", "gain, percentage points"];
-  const head = tableHead(["problem", ...numbers, ...columns, "members' tokens"]);
+  const head = tableHead(["problem", ...numbers, ...mapColumns(run), "members' tokens"]);
   return [
     h("h2", {}, "Problems × steps"),
     quiet(mapLegend(run), "Click a cell to open the population."),
@@ -103,10 +104,21 @@ function problemsMap(run) {
   ];
 }
 
+function mapColumns(run) {
+  if (ofProofs(run)) return [`${data.good} points or more`, `gain, % of ${data.most} points`];
+  const majority = hasScores(run) ? "majority, full score" : "majority";
+  return [majority, "gain, percentage points"];
+}
+
 function mapLegend(run) {
   if (ofProofs(run)) {
     const good = `a mean of ${data.good} or more at t=0, but not at the end`;
     return `Mean points (of ${data.most}) by problem and step. Lost: ${good}. Won: the reverse. `;
+  }
+  if (hasScores(run)) {
+    const marks = "✓: the majority has the full score, ✗: it scores 0, ◐: between";
+    const lost = "Lost: the full score at t=0, but not at the end. Won: the reverse";
+    return `Mean score (0 to 1) by problem and step. ${marks}. ${lost}. `;
   }
   const marks = "✓: the majority is right, ✗: it is wrong, ½: right and wrong answers tie";
   return `Right members by problem and step. ${marks}. `;
@@ -156,6 +168,11 @@ function mapCell(run, problem, step) {
 function populationText(step) {
   if (hasPoints(step)) return step.members.map(pointsOf).join(", ");
   const n = step.members.length;
+  if (step.hasScores) {
+    const scores = step.members.map((member) => asScore(scoreOf(member))).join(", ");
+    const vote = `majority ${step.majority_answer ?? "none"}`;
+    return `scores ${scores}; ${vote} (${asScore(step.majority_correct)})`;
+  }
   const right = `${Math.round(rightShare(step) * n)} of ${n} right`;
   const verdict = { 1: "right", 0: "wrong" }[step.majority_correct] ?? "tied";
   return `${right}, majority ${step.majority_answer ?? "none"} (${verdict})`;

@@ -56,9 +56,8 @@ function gradeFacts(member, step) {
     const votes = step.members.filter((other) => other.group === member.group);
     add("votes for this answer", votes.length);
   }
-  const marks = { right: "✓ ", wrong: "✗ " };
   const verdict = judged(member);
-  add("judged", proof ? verdict : (marks[verdict] ?? "") + verdict);
+  add("judged", proof ? verdict : (MARKS[rightness(member)] ?? "") + verdict);
   if (member.grade != null && !proof) add("grade", member.grade);
   if (member.grades?.length > 1) {
     add("gradings", member.grades.map((points) => points ?? "missing").join(", "));
@@ -75,8 +74,8 @@ function gradeFacts(member, step) {
   return rows;
 }
 
-const answerWithVerdict = ({ answer, correct }) =>
-  `${answer ?? "no answer"} (${correct ? "right" : "wrong"})`;
+const MARKS = { right: "✓ ", partly: "◐ ", wrong: "✗ " };
+const answerWithVerdict = (reading) => `${reading.answer ?? "no answer"} (${judged(reading)})`;
 
 /** Show a member in `place`: first its facts, then its texts. */
 async function showMember(run, problem, t, i, place) {
@@ -114,8 +113,9 @@ async function showMember(run, problem, t, i, place) {
 function memberVerdict(member) {
   if (isProof(member)) return h("span", { class: rightness(member) }, judged(member));
   if (member.correct == null) return NOT_GRADED;
-  const sign = member.correct ? "✓" : "✗";
-  return h("span", { class: judged(member) }, `${sign} ${cut(brief(member), 40)}`);
+  const kind = rightness(member);
+  const score = isPartlyRight(member) ? ` (${asScore(member.grade)})` : "";
+  return h("span", { class: kind }, `${MARKS[kind]}${cut(brief(member), 40)}${score}`);
 }
 
 function parentLinks(run, problem, t, member) {

@@ -31,6 +31,12 @@ const BLUE_LINE = () => ({ color: color("right"), shape: "circle" });
 const ORANGE_LINE = () => ({ color: color("wrong"), shape: "square" });
 const GREEN_LINE = () => ({ color: color("third"), shape: "triangle" });
 
+/** The name of the mean over members. Pass@1 counts only the full score. */
+const meanName = (run) => (hasScores(run) ? "mean score" : "mean (pass@1)");
+/** A figure whose axis has accuracies, or scores if the run has some. */
+const ratesFigure = (run, options, name) =>
+  figure({ yLabel: `${accuracyOrScore(run)}, %`, ...options }, name);
+
 function accuracyFigure(run) {
   if (ofProofs(run)) return pointsFigure(run);
   if (run.head.metrics.steps.length === 1) return passFigure(run);
@@ -63,12 +69,17 @@ function passFigure(run) {
   const n = run.head.config.N;
   const curve = rates.map(([k, rate]) => asPoint(+k, rate, `pass@${k}`));
   const vote = asPoint(+n || rates.length, step.majority_accuracy, "majority");
+  const isFull = hasScores(run);
   const series = [
-    { name: "pass@k", ...BLUE_LINE(), points: curve },
+    { name: isFull ? "pass@k (full score)" : "pass@k", ...BLUE_LINE(), points: curve },
     { name: n ? `majority of ${n}` : "majority", ...ORANGE_LINE(), points: [vote] },
   ];
+  if (isFull) {
+    const mean = asPoint(1, step.mean_accuracy, "mean score");
+    series.push({ name: "mean score", ...GREEN_LINE(), points: [mean] });
+  }
   const title = withN("pass@k and majority", run);
-  return figure({ title, xLabel: "samples k", whole: true, series }, run.name + "-accuracy");
+  return ratesFigure(run, { title, xLabel: "samples k", whole: true, series }, accuracyName(run));
 }
 
 /** Mean, vote and pass@k of the largest k over steps. */
@@ -77,20 +88,24 @@ function stepsFigure(run) {
   const unknown = { value: null, low: 0, high: 1, n: 0 };
   const over = (read) => steps.map((step) => asPoint(step.step, read(step), stepName(step)));
   const largest = Object.keys(steps[0]?.pass_at_k || {}).at(-1);
-  const series = meanAndVote(over);
+  const series = meanAndVote(run, over);
   if (largest > 1) {
     const points = over((step) => step.pass_at_k[largest] || unknown);
-    series.push({ name: `pass@${largest}`, ...GREEN_LINE(), dash: "6 4", points });
+    const name = `pass@${largest}` + (hasScores(run) ? " (full score)" : "");
+    series.push({ name, ...GREEN_LINE(), dash: "6 4", points });
   }
-  const title = withN("Accuracy over steps", run);
-  return figure({ title, xLabel: "step t", whole: true, series }, run.name + "-accuracy");
+  const title = withN(`${titleOfRates(run)} over steps`, run);
+  return ratesFigure(run, { title, xLabel: "step t", whole: true, series }, accuracyName(run));
 }
 
-function meanAndVote(over) {
+const titleOfRates = (run) => (hasScores(run) ? "Score" : "Accuracy");
+const accuracyName = (run) => `${run.name}-${accuracyOrScore(run)}`;
+
+function meanAndVote(run, over) {
   const means = over((step) => step.mean_accuracy);
   const votes = over((step) => step.majority_accuracy);
   return [
-    { name: "mean (pass@1)", ...BLUE_LINE(), points: means },
+    { name: meanName(run), ...BLUE_LINE(), points: means },
     { name: "majority", ...ORANGE_LINE(), dash: "6 4", points: votes },
   ];
 }
@@ -124,8 +139,8 @@ function tokensFigure(run) {
     const series = [{ name: MEAN_POINTS(), ...BLUE_LINE(), points }];
     return figure({ title: "Mean points against tokens", xLabel, yLabel: "%", series }, name);
   }
-  const title = withN("Accuracy against tokens", run);
-  return figure({ title, xLabel, series: meanAndVote(over) }, name);
+  const title = withN(`${titleOfRates(run)} against tokens`, run);
+  return ratesFigure(run, { title, xLabel, series: meanAndVote(run, over) }, name);
 }
 
 function facts(run) {
@@ -203,10 +218,23 @@ function accuracyCards(run) {
   const { mean_accuracy, majority_accuracy } = last;
   const mean = aboutRate(run, "mean_accuracy");
   const majority = aboutRate(run, "majority_accuracy");
+  const name = accuracyOrScore(run);
   return [
-    card("mean accuracy, %", percent(mean_accuracy.value), mean),
-    card("majority accuracy, %", percent(majority_accuracy.value), majority),
+    card(`mean ${name}, %`, percent(mean_accuracy.value), mean),
+    card(`majority ${name}, %`, percent(majority_accuracy.value), majority),
+    hasScores(run) && fullScoreCard(last),
   ];
+}
+
+/** The share of members with a score of 1, which is pass@1. */
+function fullScoreCard(step) {
+  const rate = step.pass_at_k[1];
+  if (!rate) return null;
+  return card(
+    "full score, % of members",
+    percent(rate.value),
+    joined(`n=${rate.n}`, between(rate)),
+  );
 }
 
 /** The rate at t=0, the number of problems, the rate over runs, and the interval. */
@@ -251,7 +279,10 @@ function costCard(run) {
 
 function lossesCard(run) {
   if (!isGraded(run) || ofProofs(run) || run.head.metrics.steps.length === 1) return null;
-  const meaning = "majority right at t=0 and wrong at the end / the reverse";
+  const change = hasScores(run)
+    ? "majority with the full score at t=0 and without it at the end"
+    : "majority right at t=0 and wrong at the end";
+  const meaning = `${change} / the reverse`;
   return card("problems lost / won", `${lost(run)} / ${won(run)}`, meaning);
 }
 
@@ -259,7 +290,8 @@ function verificationCard(run) {
   const checks = run.head.metrics.verification;
   if (!isGraded(run) || !checks || checks.right + checks.wrong === 0) return null;
   const auc = checks.auc == null ? "–" : checks.auc.toFixed(3);
-  const candidates = `${count(checks.right)} right, ${count(checks.wrong)} wrong candidates`;
+  const [right, wrong] = hasScores(run) ? ["full score", "other"] : ["right", "wrong"];
+  const candidates = `${count(checks.right)} ${right}, ${count(checks.wrong)} ${wrong} candidates`;
   const within = checks.auc_within?.n && `within a problem, %: ${rated(checks.auc_within)}`;
   return card("verification AUC", auc, joined(candidates, within));
 }

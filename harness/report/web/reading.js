@@ -1,8 +1,10 @@
 // The reading view: a problem, its lineage, and one member.
 
+const PARTLY = "partly right";
 const FILTERS = {
   all: () => true,
-  wrong: (m) => isRightOne(m) === false,
+  wrong: (m) => isRightOne(m) === false && !isPartlyRight(m),
+  [PARTLY]: (m) => isPartlyRight(m),
   right: (m) => isRightOne(m),
   truncated: (m) => m.finish_reason === "length",
   "no answer": (m) => hasNoAnswer(m),
@@ -12,6 +14,10 @@ const FILTERS = {
   forced: (m) => m.unforced != null && m.finish_reason === "length",
   elicited: (m) => m.unforced != null && m.finish_reason !== "length",
 };
+
+/** The names of the filters. Without scores, no member is partly right. */
+const filterNames = (areScores) =>
+  Object.keys(FILTERS).filter((name) => areScores || name !== PARTLY);
 
 function hasNoAnswer(member) {
   const isWrong = !isProof(member) && isRightOne(member) === false;
@@ -88,17 +94,19 @@ function reading(run, problem, t, i) {
   draw();
   show();
   const arePoints = problem.steps.some(hasPoints);
+  const areScores = hasScores(run);
+  if (!areScores && readingState.filter === PARTLY) readingState.filter = "all";
   const order = arePoints ? "order by points" : "group by answer";
   const caption = h(
     "figcaption",
     {},
-    lineageLegend(arePoints),
+    lineageLegend(arePoints, areScores),
     toggle(order, lineageState, "byAnswer", draw),
     exporting(() => picture, `${run.name}-${problem.id}-lineage`),
   );
   return [
     head,
-    h("figure", {}, caption, filterBar(problem, draw), frame),
+    h("figure", {}, caption, filterBar(problem, areScores, draw), frame),
     h("div", { class: "bar" }, toggle("source text", readingState, "source", show)),
     place,
   ];
@@ -131,17 +139,19 @@ function neighbour(run, problem, by, sign, rel, label) {
   return h("a", { class: "button", href, "aria-label": label, rel }, sign);
 }
 
-function lineageLegend(arePoints) {
+function lineageLegend(arePoints, areScores) {
+  const partly = areScores ? "◐ partly right (score)  " : "";
   const marks = arePoints
     ? `Lineage, coloured by points: ● ${data.good} or more  ■ fewer  ◇ no grade  ? doubtful`
-    : "Lineage: ● right  ■ wrong  ◇ no answer or grade  ? doubtful";
+    : `Lineage: ● right  ${partly}■ wrong  ◇ no answer or grade  ? doubtful`;
   const parent = arePoints ? "has fewer" : "is wrong";
+  const means = areScores ? ". A step has its mean score above its members" : "";
   const edges = "An edge leads from each parent to its child";
-  return `${marks}. ${edges}, and is dashed if the parent ${parent}`;
+  return `${marks}${means}. ${edges}, and is dashed if the parent ${parent}`;
 }
 
 /** A button for each filter, with its number of members. */
-function filterBar(problem, draw) {
+function filterBar(problem, areScores, draw) {
   const members = problem.steps.flatMap((step) => step.members);
   const choose = (name, chosen) => {
     readingState.filter = name;
@@ -150,8 +160,8 @@ function filterBar(problem, draw) {
     }
     draw();
   };
-  const buttons = Object.entries(FILTERS).map(([name, passes]) => {
-    const n = members.filter(passes).length;
+  const buttons = filterNames(areScores).map((name) => {
+    const n = members.filter(FILTERS[name]).length;
     const attributes = {
       type: "button",
       "aria-pressed": String(readingState.filter === name),

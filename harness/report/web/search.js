@@ -77,7 +77,8 @@ function newSearch(number) {
     placeholder: "text in answers and thinking",
     "aria-label": "text to look for",
   });
-  const options = Object.keys(FILTERS).map((name) => h("option", {}, name));
+  const names = filterNames(hasScores(data.runs[number]));
+  const options = names.map((name) => h("option", {}, name));
   const kinds = h("select", { "aria-label": "members" }, options);
   const start = (event) => {
     event.preventDefault();

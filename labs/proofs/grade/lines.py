@@ -9,8 +9,9 @@ from typing import Any
 from core.base.errors import UserError
 from core.base.files import write_atomically
 from core.base.prices import Prices
+from core.grading.kinds.math import Math
 from core.types import MAX_POINTS, PROOF, Completion, Problem
-from harness.problems.check import answer_type_of, can_be_sent
+from harness.problems.check import can_be_sent
 from harness.problems.columns import NAMES, cells_of, text_of
 from harness.problems.rows import FIX, read_rows
 from harness.report import jsonl, tables
@@ -41,11 +42,8 @@ def source(path: Path, folder: Path, is_qed: bool = False) -> Source:
     unrelated file would be replaced."""
     place(stem := path.with_suffix(""))
     found = [(where, row, read_row(where, row)) for where, row in read_rows(path)]
-    of_answers = answer_type_of(
-        [named["answer"] for *_, named in found if named.get("answer") is not None]
-    )
     items = [
-        Item(_problem(where, named, number, of_answers), _proof(where, row))
+        Item(_problem(where, named, number), _proof(where, row))
         for number, (where, row, named) in enumerate(found, 1)
     ]
 
@@ -66,15 +64,13 @@ def source(path: Path, folder: Path, is_qed: bool = False) -> Source:
     return Source(path.stem, folder, items, write)
 
 
-def _problem(where: str, named: Row, number: int, of_answers: str) -> Problem:
-    """Return the problem in a line. `named` has its fields by our names. `of_answers` is the file's
-    answer type."""
+def _problem(where: str, named: Row, number: int) -> Problem:
+    """Return the problem in a line. `named` has its fields by our names."""
     names = ("solution", "guidelines", "grading_scheme", "split")
     texts: Row = {name: text_of(named.get(name)) for name in names}
-    answer, answer_type = text_of(named.get("answer")), named.get("answer_type")
-    if answer_type not in (PROOF, "integer", "math"):
-        is_answer = answer and not (texts["guidelines"] or texts["grading_scheme"])
-        answer_type = of_answers if is_answer else PROOF
+    answer = text_of(named.get("answer"))
+    is_answer = answer and not (texts["guidelines"] or texts["grading_scheme"])
+    answer_type = named.get("answer_type") or (Math.name if is_answer else PROOF)
     name = str(named.get("id", number))
     if not (name and can_be_sent(name)):
         raise UserError(

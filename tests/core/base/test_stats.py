@@ -102,6 +102,42 @@ def test_the_interval_covers_the_truth_if_few_problems_can_be_solved(
     assert covered / 400 >= 0.94
 
 
+@pytest.mark.parametrize("n", [10, 30, 100])
+@pytest.mark.parametrize(
+    ("scores", "chances"),
+    [
+        ([0.01, 1.0], [0.5, 0.5]),
+        ([0.01, 1.0], [0.9, 0.1]),
+        ([0.01, 1.0], [0.03, 0.97]),
+        ([0.0, 0.4, 1.0], [0.3, 0.4, 0.3]),
+        ([0.4, 1.0], [0.95, 0.05]),
+        ([0.05, 0.5], [0.95, 0.05]),
+    ],
+)
+def test_the_interval_of_scores_covers_the_truth(
+    n: int, scores: list[float], chances: list[float]
+) -> None:
+    rng = np.random.default_rng(0)
+    truth = float(np.dot(scores, chances))
+    covered = 0
+    for _ in range(300):
+        estimate = mean_by_problem(rng.choice(scores, n, p=chances))
+        covered += estimate.low <= truth <= estimate.high
+    assert covered / 300 >= 0.9
+
+
+@pytest.mark.parametrize("score", [0.01, 0.4, 0.99])
+def test_equal_scores_leave_room_for_unseen_problems(score: float) -> None:
+    """The rule of three bounds the share of problems with other scores."""
+    for n in (10, 30, 100):
+        unseen = 1 - LEVEL ** (1 / n)
+        estimate = mean_by_problem([score] * n)
+        assert estimate.value == pytest.approx(score)
+        assert estimate.low <= score * (1 - unseen) + 1e-9
+        assert estimate.high >= score + unseen * (1 - score) - 1e-9
+        assert estimate.high - estimate.low < 4 / n
+
+
 @pytest.mark.parametrize(
     ("df", "quantile"),
     [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (10, 2.228), (31, 2.040), (1000, 1.962)],

@@ -11,7 +11,8 @@ from core.types import ELICITED_TOKENS, Bounded
 from harness.plan import estimate
 from harness.plan.estimate import Sums
 from harness.plan.lengths import ASSUMED
-from harness.plan.work import loads_of
+from harness.plan.work import OTHERS, loads_of
+from harness.scaffolds.rsa_paper import RSA_PAPER
 from harness.scaffolds.rsa_verified import RSA_VERIFIED
 from tests.harness.plan.helpers import place, rsa, shown
 
@@ -52,6 +53,20 @@ def test_any_constants_are_planned_and_expected_is_never_above_at_most(
     assert 0 < plan.seconds[0] < plan.seconds[1]
     text = shown(plan, scaffold)
     assert "nan" not in text and "inf" not in text.replace("in flight", "")
+
+
+@pytest.mark.parametrize("forced", [0, 512])
+def test_summaries_are_planned_with_the_solutions_that_they_read(forced: int) -> None:
+    words = ("N=4", "K=2", "T=3", f"ANSWER_TOKENS={forced}")
+    whole, summarised = (
+        loads_of(rsa(*words, f"CARRY={carry}", name="16_rsa_paper"), 5, ASSUMED, RSA_PAPER)
+        for carry in ("full", "summary")
+    )
+    assert sum(load.count for load in whole) == 5 * 4 * 4
+    assert summarised[-1].kind == OTHERS and summarised[-1].count == 5 * 4 * 3
+    assert summarised[-1].prompt > ASSUMED.prompt + ASSUMED.answer
+    assert summarised[1].prompt < whole[1].prompt
+    assert summarised[1].at_most == whole[1].at_most, "if no summary can be read"
 
 
 def test_each_solution_may_be_continued_if_answers_are_elicited() -> None:

@@ -148,6 +148,15 @@ def test_answers_after_waits_have_a_table_with_gains_over_none() -> None:
     assert "1 0 50.0 [25.0, 75.0] 40" in several, "the step comes first"
 
 
+def test_scores_name_their_candidates_and_figures() -> None:
+    checked = {"auc": 0.75, "right": 3, "wrong": 4, "auc_within": {"n": 0}}
+    step = {"problems": 1, "partly_right": 2, "pass_at_k": {}}
+    shown = text(document(step, metrics={"verification": checked}))
+    assert "AUC 0.750 (3 full score, 4 other candidates)" in shown
+    assert cells("full score", step) == ["-"]
+    assert cells("partly right", step, {"problems": 1}) == ["2", "0"]
+
+
 @pytest.mark.parametrize(
     ("auc", "within", "expected"),
     [

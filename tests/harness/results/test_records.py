@@ -7,13 +7,16 @@ import numpy as np
 import pytest
 from msgspec import convert
 
+from core.base.errors import UserError
 from core.grading.sympy_process import math_equal
-from core.types import Completion, Member, Problem
+from core.types import Completion, Grade, Graded, Member, Problem
 from harness.report import run_table
 from harness.results import model, read
+from harness.results.records import record
 from tests.fakes.model import graded_step
 from tests.helpers.graded import document, graded, member, row, save
 
+NAN = float("nan")
 MATH = Problem("p", "?", r"2\sqrt{2}", "math")
 
 
@@ -34,6 +37,24 @@ def test_members_that_say_the_same_are_one_group_whatever_their_spelling() -> No
     assert record["majority_answer"] == r"\sqrt{8}"
     assert record["majority_correct"] == 1.0
     assert [m["correct"] for m in record["members"]] == [False, True] * 3 + [True, False]
+
+
+@pytest.mark.parametrize(("value", "score"), [(1.2, 1.0), (-0.1, 0.0), (NAN, 0.0), (0.4, 1.2)])
+def test_a_grade_beyond_0_to_1_is_refused(value: float, score: float) -> None:
+    grades = [Grade(1.0), Grade(value), Grade(None)]
+    with pytest.raises(UserError, match="from 0 to 1"):
+        record(0, [member("")] * 3, Graded(grades, score))
+
+
+def test_a_score_is_no_right_answer_and_counts_in_the_mean() -> None:
+    grades = [Grade(1.0), Grade(0.4), Grade(0.0), Grade(None)]
+    stored = record(0, [member("")] * 4, Graded(grades, 0.7))
+    assert [m["correct"] for m in stored["members"]] == [True, False, False, None]
+    assert [m.get("grade", "none") for m in stored["members"]] == ["none", 0.4, "none", None]
+    assert stored["mean_accuracy"] == pytest.approx(1.4 / 3)
+    assert [model.is_partly_right(m) for m in stored["members"]] == [False, True, False, False]
+    proof = {"grade": 0.5, "points_share": 0.5 / 7}
+    assert not model.is_partly_right(proof), "half a point of 7"
 
 
 def test_what_was_undecided_is_counted_and_shown_apart(

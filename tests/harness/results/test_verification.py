@@ -20,6 +20,15 @@ def test_without_scores_there_is_no_field() -> None:
     assert scores.figures() == {}
 
 
+def test_only_a_full_score_is_right() -> None:
+    scores = SelfScores(1)
+    partly = step((False, 0.9), (True, 0.5))
+    partly["members"][0]["grade"] = 0.9
+    scores.add(0, partly)
+    figures = scores.figures()["verification"]
+    assert (figures["right"], figures["wrong"], figures["auc"]) == (1, 1, 0)
+
+
 def test_scores_of_right_and_wrong_candidates_are_compared_within_problems_too() -> None:
     scores = SelfScores(1)
     scores.add(0, step((True, 0.9), (False, 0.1), (True, None)))

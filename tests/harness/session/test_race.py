@@ -17,6 +17,7 @@ from harness.results import read
 from harness.session.equal_compute import Comparison, compare, entry
 from harness.session.race import Constants, run_race
 from tests.fakes.server import ScriptedServer
+from tests.helpers.scores import by_table
 
 MADE = entry("12_majority", STAGE=1)
 Start = Callable[..., None]
@@ -96,6 +97,15 @@ def test_a_race_drops_the_worse_and_a_stopped_race_ends_the_same(
     assert lines(results) == first and len(server.asked) == asked
     report.main(["99_race"])
     assert (results / "99_race.html").exists() and (results / "99_race" / "race.png").stat().st_size
+
+
+def test_a_race_of_scores_names_them(
+    started: Start, server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.session.race.by_answer", by_table)
+    started("99_race", "LIMIT=6")
+    table = (results / "99_race" / "table.txt").read_text()
+    assert "gives the score" in table and "accuracy" not in table
 
 
 def problems_asked(server: ScriptedServer, first: int) -> list[str]:

@@ -79,6 +79,17 @@ def test_what_changed_is_printed_answer_by_answer(
     assert load(stored, "03_rsa_verify")["problems"][1]["steps"][0]["members"][2]["answer"] == truth
 
 
+def test_a_changed_score_is_listed_though_both_are_not_right(stored: Path) -> None:
+    document: dict[str, Any] = load(stored, "03_rsa_verify")
+    member = next(m for m in document["problems"][0]["steps"][0]["members"] if not m["correct"])
+    member["grade"] = 0.4
+    path = stored / "scored.json"
+    path.write_text(json.dumps(document | {"experiment": "03_rsa_verify"}))
+    _, _, _, changes = regrade.regrade(path)
+    ((_, old, new),) = changes
+    assert "score 0.4" in old and "(wrong" in new
+
+
 @pytest.mark.parametrize(
     "words", ["", "--all", "02_nothing", "03_rsa_verify ANSWER=some", "03_rsa_verify N=4"]
 )
