@@ -2,7 +2,8 @@
 gym:chain_sum+simple_equations:size=100,seed=7,min_terms=3 names tasks and their parameters.
 
 Each task gets `size` problems (100), drawn with `seed` (0). Sets with different seeds are drawn
-independently. Another parameter goes to the tasks that have it. A list is written [+,-]. The tasks take turns, so that LIMIT cuts all of them."""
+independently. Another parameter goes to the tasks that have it. A list is written [+,-]. The tasks
+take turns, so that LIMIT cuts all of them."""
 
 import re
 from collections.abc import Mapping

@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from core.base.errors import RowError
 from core.base.settings import similar
 from core.base.thinking import has_tag, split_thinking
 from core.base.turns import parts_of
 from core.constants import BOXED, WHOLE
 from core.grading.extraction import Extraction
-from core.grading.kind import BadRow, Cells, Kind
+from core.grading.kind import Cells, Kind
 from core.grading.task_process import task_score, tasks
 from core.types import BOX, Problem
 
@@ -109,13 +110,13 @@ class Task(Kind):
         have several right answers."""
         details = _details(cells)
         if details is None:
-            raise BadRow("the row has no task", "Give question, answer and metadata of its entry")
+            raise RowError("the row has no task", "Give question, answer and metadata of its entry")
         entry = details["entry"]
         if not isinstance(entry, Mapping) or not isinstance(entry.get("metadata"), Mapping):
-            raise BadRow("the entry is no object with metadata", "Correct it")
+            raise RowError("the entry is no object with metadata", "Correct it")
         scorer = str(details["scorer"])
         if scorer not in tasks():
-            raise BadRow(f"the task {scorer!r:.80} is unknown", f"{meant(scorer)}Correct it")
+            raise RowError(f"the task {scorer!r:.80} is unknown", f"{meant(scorer)}Correct it")
         return replace(problem, answer=reference(entry), details={**details, "scorer": scorer})
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from core.base.errors import RowError
 from core.constants import BOXED, WHOLE
 from core.eval import grade_answers, groups
 from core.grading import task_process
-from core.grading.kind import BadRow
 from core.grading.kinds.task import Task, reference
 from core.grading.task_process import entries, task_score, tasks
 from core.types import FORCED_ANSWER, Completion, Member, Problem
@@ -263,5 +263,5 @@ def test_an_invalid_entry_or_an_unknown_task_is_a_bad_row() -> None:
         row({"metadata": {}}) | {"extra_info.dataset_name": "gcdd"},
         {},
     ):
-        with pytest.raises(BadRow):
+        with pytest.raises(RowError):
             Task.complete(problem, cells)
