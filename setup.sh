@@ -6,12 +6,13 @@
 #   bash setup.sh harness    the harness only (scripts/run.sh calls this)
 #   bash setup.sh fleet      the harness and the gateway for several servers (scripts/slurm)
 #   bash setup.sh inspect    the harness and inspect_ai (scripts/report.sh --inspect)
+#   bash setup.sh gym        the harness and Reasoning Gym (PROBLEMS=gym:TASK, which calls this)
 #   bash setup.sh train      packages that train a model (scripts/finetune.sh), in their own venv. On a machine without a
 #                            GPU, first set pip's index to torch's CPU builds (requirements-train.txt explains it)
 #   bash setup.sh lean       the harness and Lean 4 without a library (labs/lean, x86-64 Linux only)
 #   bash setup.sh mathlib    the harness, and Mathlib's compiled files in the lake project proofs (LEAN=FOLDER: another folder).
 #                            Needs 10 GB, curl and git. Installs elan if lake is missing. MATHLIB_COMMIT: Mathlib's tag (v4.26.0)
-#   bash setup.sh dev        the harness, the gateway, inspect_ai, Lean and the packages of the tests
+#   bash setup.sh dev        the harness, the gateway, inspect_ai, Reasoning Gym, Lean and the packages of the tests
 #   bash setup.sh engines    the same as dev, and vLLM, transformers serve and SGLang for tests on a CPU (5.5 GB)
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/scripts/common.sh"
@@ -20,8 +21,8 @@ what=${1:-all}
 case $what in
   all | sglang) engine=sglang ;;
   vllm) engine=vllm ;;
-  harness | fleet | inspect | train | lean | mathlib | dev | engines) engine= ;;
-  *) fail "setup.sh has no part '$what'. Give sglang, vllm, harness, fleet, inspect, train, lean, mathlib, dev, engines, or no part" ;;
+  harness | fleet | inspect | gym | train | lean | mathlib | dev | engines) engine= ;;
+  *) fail "setup.sh has no part '$what'. Give sglang, vllm, harness, fleet, inspect, gym, train, lean, mathlib, dev, engines, or no part" ;;
 esac
 
 # sums FILE…: prints a checksum of the FILEs, which is the first line of a stamp.
@@ -69,8 +70,8 @@ has() {
 }
 
 case $what in
-  dev | engines) extras="fleet inspect lean dev" ;;
-  fleet | inspect | lean) extras=$what ;;
+  dev | engines) extras="fleet inspect gym lean dev" ;;
+  fleet | inspect | gym | lean) extras=$what ;;
   *) extras= ;;
 esac
 is_set_up() {
@@ -91,6 +92,7 @@ install() {
   case ${2:-} in
     sglang | vllm | engines) size="several GB, 5 to 30 minutes" ;;
     train) size="1.5 GB with torch for the CPU or 7 GB with CUDA, 1 to 10 minutes" ;;
+    gym) size="50 MB more, about a minute" ;;
     lean) size="240 MB more, half a minute" ;;
     fleet | inspect | dev) size="100 to 300 MB more, about a minute" ;;
   esac
@@ -225,6 +227,10 @@ if [ "$what" = train ]; then
   install .venv-train train
   exit 0
 fi
+case " $extras " in *" gym "*)
+  has .venv gym || command -v cc >/dev/null || command -v gcc >/dev/null ||
+    fail "Reasoning Gym needs a C compiler. On Debian and Ubuntu: apt-get install build-essential python3-dev" ;;
+esac
 for part in "" $extras; do install .venv "$part"; done
 if [ "$what" = engines ]; then
   install .venv-vllm-cpu engines

@@ -178,9 +178,7 @@ def groups(answers: Sequence[str | None], kind: Kind) -> Groups:
         if answer is not None and form is not None:
             spellings[form].append(answer)
     ranked = sorted(spellings, key=lambda form: (-len(spellings[form]), len(form), form))
-    spelled = {
-        form: min(spellings[form], key=lambda answer: (len(answer), answer)) for form in ranked
-    }
+    spelled = {form: kind.spelling(spellings[form]) for form in ranked}
     names = {form: form for form in ranked}
     undecided = 0
     if kind.compares:

@@ -41,7 +41,8 @@ def load_client() -> None:
     """Load the openai client in a thread. Its import takes half a second, while a server
     starts."""
     module = "core.client.http_client"
-    threading.Thread(target=importlib.import_module, args=(module,), daemon=True).start()
+    # Not a daemon: if Python ended during the import of a C library, the process would crash.
+    threading.Thread(target=importlib.import_module, args=(module,)).start()
 
 
 class Generator:

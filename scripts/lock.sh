@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Update locks/, from which setup.sh installs: bash scripts/lock.sh. It pins the packages of harness, fleet, inspect, lean, dev,
-# sglang and vllm for every platform and Python from 3.11, with hashes. A lock that can't be resolved does not change.
+# Update locks/, from which setup.sh installs: bash scripts/lock.sh. It pins the packages of harness, fleet, inspect, gym, lean,
+# dev, sglang and vllm for every platform and Python from 3.11, with hashes. A lock that can't be resolved does not change.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$root"
@@ -17,10 +17,10 @@ lock() {
 
 mkdir -p locks
 # The parts that share .venv are resolved together. A part's lock contains only the packages that the part adds.
-resolve requirements.txt requirements-{fleet,inspect,lean,dev}.txt >"$folder/together"
+resolve requirements.txt requirements-{fleet,inspect,gym,lean,dev}.txt >"$folder/together"
 lock requirements.lock requirements.txt --constraint "$folder/together"
 harness=$(sed -nE 's/^([A-Za-z0-9._-]+)==.*/--no-emit-package=\1/p' locks/requirements.lock | sort -u)
-for part in fleet inspect lean dev; do
+for part in fleet inspect gym lean dev; do
   # shellcheck disable=SC2086  # each word is a flag
   lock "requirements-$part.lock" requirements.txt "requirements-$part.txt" --constraint "$folder/together" $harness
 done

@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCKS = sorted((ROOT / "locks").glob("*.lock"))
-SHARE_A_VENV = ("fleet", "inspect", "lean", "dev")
+SHARE_A_VENV = ("fleet", "inspect", "gym", "lean", "dev")
 
 
 def pinned(lock: Path) -> dict[str, list[str]]:

@@ -1,7 +1,7 @@
 """Define a kind of answer: what the prompt asks for, how a reply is read, when two answers are
 equal, how an answer is scored, and what a reference answer may be."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from core.base.errors import RowError
@@ -53,6 +53,11 @@ class Kind:
         """Read the answer of a reply's `text` in one of WAYS. Never raises."""
         return readers.read(text, self, way, truncated)
 
+    def places(self, text: str) -> list[tuple[int, int]] | None:
+        """Return the start and end of each place with tags that states an answer. Return None for
+        a kind without tags."""
+        return None
+
     def value(self, text: str) -> str | None:
         return text.strip()
 
@@ -84,6 +89,10 @@ class Kind:
 
     def canonical(self, answer: str) -> str:
         return answer
+
+    def spelling(self, answers: Sequence[str]) -> str:
+        """Return the spelling that represents equal `answers`."""
+        return min(answers, key=lambda answer: (len(answer), answer))
 
     def is_equal(self, answer: str, other: str) -> bool | None:
         """Return whether two answers are equal, or None without a verdict."""

@@ -20,7 +20,7 @@ from core.base.hub import hub_errors
 from core.base.settings import similar
 from core.grading.kinds import named
 from core.types import ANSWERS, Problem
-from harness.problems import hub, published
+from harness.problems import gym, hub, published
 from harness.problems.check import check
 from harness.problems.published import Published
 from harness.problems.rows import ENDINGS, READERS, Rows, Wanted, read_rows, stream_rows
@@ -116,8 +116,8 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
 
     Args:
         name: A name ("sums", "aime_2025", …), name:part ("imo_proofbench:Advanced"),
-            "hub:owner/name[@revision][:split]", or the path of a .json, .jsonl, .csv, .tsv or
-            .parquet file.
+            "hub:owner/name[@revision][:split]", "gym:task[:size=100,…]" (gym.py), or the path of a
+            .json, .jsonl, .csv, .tsv or .parquet file.
         wanted: The kind that the grader accepts (matters for files and the hub): ANSWERS, PROOFS,
             or EITHER.
         constant: The constant that names the set. Error messages about the hub mention it.
@@ -130,6 +130,8 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
         >>> load("sums").problems[0].answer
         '55'
     """
+    if name.startswith(gym.PREFIX):
+        return _of_gym(name)
     set_name, _, part = name.partition(":")
     if set_name not in PUBLISHED:
         set_name = name
@@ -148,6 +150,11 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
         version = published_set.version(problem_set.sha256)
         problem_set = replace(problem_set, version=version)
     return problem_set.part(part) if part else problem_set
+
+
+def _of_gym(address: str) -> ProblemSet:
+    problems = gym.problems_of(address)
+    return ProblemSet(address, problems, gym.SOURCE, gym.LICENCE, gym.version())
 
 
 @dataclass(frozen=True)
@@ -185,7 +192,7 @@ def read_set(
     meant = _meant(name, [*bundled, *published_sets])
     raise UserError(
         f"unknown set {name!r:.200}. {meant}Give a name "
-        f"({', '.join([*bundled, *published_sets])}), hub:owner/name, or the path of a "
+        f"({', '.join([*bundled, *published_sets])}), hub:owner/name, gym:task, or the path of a "
         f"{ENDINGS} file"
     )
 

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from core.base.errors import first_cause
 from core.generate import Generator
-from core.grading.sympy_process import stopping_sympy
+from core.grading.child import stopping_children
 from core.types import Completion
 from harness.session.bar import Bar
 from harness.session.session import Session
@@ -47,7 +47,7 @@ class Round(Generic[R]):
         )
         try:
             async with (
-                stopping_sympy(),
+                stopping_children(),
                 generator,
                 self.bar.refreshing(generator, lambda: self.progress(self.results.values())),
                 context as shared,

@@ -17,7 +17,7 @@ from core.client.journal import Journal
 from core.constants import OF_RUNS, Constants, rules
 from core.engines import environment
 from core.engines.protocol import Server, is_local
-from core.grading.sympy_process import stopping_sympy
+from core.grading.child import stopping_children
 from core.server import serving
 from core.types import Scaffold
 from harness.experiment_file import experiments_by_scaffold, scaffold_named
@@ -168,7 +168,7 @@ def _serve_until_stopped(
     hosts: Sequence[str],
 ) -> None:
     async def until_stopped() -> None:
-        async with stopping_sympy():
+        async with stopping_children():
             await serve(place, server, offers, journal, hosts)
 
     try:

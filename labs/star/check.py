@@ -3,6 +3,7 @@
 untrusted."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from core.constants import AUTO, BOXED, TEXT
@@ -19,7 +20,8 @@ REASONS = {
     ),
     "no final line": (
         "no line begins with Final: and, with FEWSHOT=none, no box is complete (ANSWER=text or "
-        "number: and the last line states no answer)"
+        "number: and the last line states no answer. Tasks: no answer is between <answer> and "
+        "</answer>)"
     ),
     "text after it": "more text follows the answer, or its box spans several lines",
     "several finals": (
@@ -60,6 +62,21 @@ class Checked:
     lines: tuple[str, ...] = field(default=(), compare=False)  # the steps
 
 
+def check_places(text: str, least: int, most: int, places: Sequence[tuple[int, int]]) -> Checked:
+    """Check a text as `check` does, but with an answer between tags. `places` has the start and end
+    of each answer with its tags."""
+    start, end = places[-1] if places else (len(text), len(text))
+    steps = _steps(text[: text.rfind("\n", 0, start) + 1] if places else text)
+    reason = _text_reason(text)
+    if not reason and not places:
+        reason = "no final line"
+    elif not reason and text[end:].strip(_MARKS + "\n."):
+        reason = "text after it"
+    elif not reason and len(places) > 1:
+        reason = "several finals"
+    return _counted(reason, steps, least, most)
+
+
 def check(text: str, least: int, most: int, takes_box: bool = True, way: str = BOXED) -> Checked:
     """Check for `least` to `most` non-empty lines, then the answer in a `Final:` line. If
     `takes_box`, a box or a line "Final answer:" also counts. If there is none of them, the last
@@ -76,14 +93,23 @@ def check(text: str, least: int, most: int, takes_box: bool = True, way: str = B
     if is_spoken:
         starts.append(text.rstrip().rfind("\n") + 1)
     start = max(starts, default=len(text))  # where the line with the answer begins
-    steps = tuple(
-        line for line in text[:start].split("\n") if line.strip().strip(_MARKS) not in _DISPLAY
-    )
+    steps = _steps(text[:start])
     reason = _text_reason(text)
     if not reason and is_spoken:
         reason = _unspoken(text, start, way)
     elif not reason:
         reason = _reason(text, start, lines, boxes, takes_box)
+    return _counted(reason, steps, least, most)
+
+
+def _steps(text: str) -> tuple[str, ...]:
+    """Return the lines that are not empty."""
+    lines = text.split("\n")
+    return tuple(line for line in lines if line.strip().strip(_MARKS) not in _DISPLAY)
+
+
+def _counted(reason: str, steps: tuple[str, ...], least: int, most: int) -> Checked:
+    """Return the first reason: the given one, or else the number of steps."""
     if not reason and len(steps) < least:
         reason = "too few steps"
     elif not reason and len(steps) > most:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from core.eval import by_answer
 from core.grading.final import says_nothing
+from core.grading.kinds import kind_of
 from core.rsa import SampleConstants
 from core.types import (
     Ask,
@@ -25,7 +26,7 @@ from core.types import (
 )
 from harness.results.proof_points import undelivered
 from labs.star import prompts
-from labs.star.check import Checked, check, required
+from labs.star.check import Checked, check, check_places, required
 from labs.star.constants import StarConstants
 from labs.star.hints import is_stated_first, states_another
 from labs.star.record import FIRST, RATIONALISED, RETRY, Way
@@ -67,12 +68,15 @@ def ended(completion: Completion, config: StarConstants) -> Completion:
     )
 
 
-def formed(completion: Completion, config: StarConstants) -> Checked:
+def formed(completion: Completion, config: StarConstants, problem: Problem) -> Checked:
     """Check the form of a completion that was cut by `ended`. A chat tag is an error of form, also
     in thinking."""
-    checked = check(
-        completion.text, config.MIN_STEPS, config.MAX_STEPS, config.takes_box, config.ANSWER
-    )
+    text = completion.text
+    places = kind_of(problem).places(text)
+    if places is None:
+        checked = check(text, config.MIN_STEPS, config.MAX_STEPS, config.takes_box, config.ANSWER)
+    else:
+        checked = check_places(text, config.MIN_STEPS, config.MAX_STEPS, places)
     tags = _TAGS.search(f"{completion.thinking}\n{completion.text}")
     return replace(checked, reason="chat tags") if tags else checked
 
@@ -85,7 +89,7 @@ async def judged(
     completion = ended(completion, config)
     whole = f"{completion.thinking}\n{completion.text}"
     form, false = await asyncio.to_thread(
-        lambda: (formed(completion, config), tuple(false_equations(whole)))
+        lambda: (formed(completion, config, problem), tuple(false_equations(whole)))
     )
     why, malformed = undelivered(completion) or "", False
     if not why and config.FILTER:
@@ -129,7 +133,7 @@ def collecting(number: int, samples: dict[str, list[Sample]]) -> Scaffold[StarCo
             yield NamedPopulation(f"try {place + 1}", [_member(completion, found[-1])])
             if not found[-1].dropped:
                 return
-        if config.RATIONALISE and config.FILTER:
+        if config.RATIONALISE and config.FILTER and problem.answer:
             hinted = prompts.collecting(problem, config, problem.answer)
             completion = await ask(hinted, RATIONALISED, number)
             found.append(await judged(problem, completion, RATIONALISED, ask, config))

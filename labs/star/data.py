@@ -19,7 +19,7 @@ from core.grading.canonical import NOTHING, WORDS, canonical, is_aime
 from core.grading.kinds import kind_of
 from core.grading.kinds.proof import GRADED_BY
 from core.types import MAX_ANSWER_CHARS, PROOF, Problem
-from harness.problems import sets
+from harness.problems import gym, sets
 from harness.problems.check import can_be_sent
 from harness.problems.columns import NAMES, fields_of, plain, plain_name, text_of
 from harness.problems.published import OPENR1
@@ -30,7 +30,15 @@ from labs.star.statements import hash_of, near
 
 LONGEST_ID = 200
 # Reasons to skip a row of DATA. A row is counted under the first reason that applies.
-REASONS = ("no statement", "proof", "multiple choice", "no answer", "two answers", "repeated")
+REASONS = (
+    "no statement",
+    "proof",
+    "multiple choice",
+    "no answer",
+    "two answers",
+    "repeated",
+    "in EVAL",
+)
 # The columns to read: names in harness/problems/columns.py, and more names of OpenR1-Math-220k.
 # Other columns, such as long solutions by models, are dropped. From a parquet file, they are not
 # even read.
@@ -66,9 +74,13 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
     rows, origin = _read(data)
     measured = _evaluated(evaluation) if evaluation else None
     grouped, counts = _grouped(rows)
-    if measured:
+    if measured and data.startswith(gym.PREFIX):  # two problems may be equal by chance
+        for hash_ in _shared(grouped, measured):
+            counts["in EVAL"] += len(grouped.pop(hash_))
+    elif measured:
         _check_apart(grouped, origin, measured)
     problems = _usable(grouped, counts)
+    _check_prompt([*problems.values(), *(measured.problems if measured else ())], config)
     left_out = {reason: counts[reason] for reason in REASONS if counts[reason]}
     count = 0 if measured else config.HELD_OUT
     needed = config.in_a_round + count
@@ -125,13 +137,31 @@ def _check_apart(
     grouped: Mapping[str, Sequence[Problem]], origin: ProblemSet, measured: ProblemSet
 ) -> None:
     """Raise UserError if a problem to evaluate on is also one of the `grouped` problems."""
-    repeating = grouped.keys() & {hash_of(problem.statement) for problem in measured.problems}
+    repeating = _shared(grouped, measured)
     if repeating:
         raise UserError(
             f"{len(repeating):,} problems of DATA={origin.name} are also in EVAL={measured.name}, "
             f"such as {grouped[min(repeating)][0].statement!r:.80}. Remove them from DATA, or set "
             "another EVAL (EVAL=auto holds out some problems of your own DATA)"
         )
+
+
+def _shared(grouped: Mapping[str, Sequence[Problem]], measured: ProblemSet) -> set[str]:
+    """Return the hashes of the statements in both sets."""
+    return grouped.keys() & {hash_of(problem.statement) for problem in measured.problems}
+
+
+def _check_prompt(problems: Iterable[Problem], config: StarConstants) -> None:
+    """Raise UserError if a problem needs an answer between tags, but FEWSHOT asks for a `Final:`
+    line."""
+    if config.takes_box:
+        return
+    for problem in problems:
+        if kind_of(problem).places("") is not None:
+            raise UserError(
+                f"FEWSHOT={config.FEWSHOT} asks for a line Final:, but the answer of {problem.id} "
+                "is read between <answer> and </answer>. Set FEWSHOT=none"
+            )
 
 
 def _usable(grouped: Mapping[str, Sequence[Problem]], counts: Counter[str]) -> dict[str, Problem]:
@@ -190,6 +220,9 @@ def _is_readable(problem: Problem) -> bool:
 
 def _read(name: str) -> tuple[list[Any], ProblemSet]:
     """Return the rows of the set `name`, and the set without its problems. Raises UserError."""
+    if name.startswith(gym.PREFIX):
+        loaded = sets.load(name, constant="DATA")
+        return list(loaded.problems), replace(loaded, problems=())
     if name == OPENR1.name or name.startswith("hub:") or Path(name).suffix:
         read = sets.read_set(name, "DATA", _is_read, {OPENR1.name: OPENR1}, {})
         origin = ProblemSet(read.name, (), read.source, read.licence, revision=read.commit)
@@ -228,7 +261,9 @@ def _grouped(rows: Iterable[Any]) -> tuple[dict[str, list[Problem]], Counter[str
 
 def _problem_of(row: Any) -> Problem | str:
     """Return the problem of a row, or the reason to skip the row. The id is "" if the row has no
-    valid id."""
+    valid id. A problem of a task is returned as it is."""
+    if isinstance(row, Problem):
+        return row
     read = fields_of(row) | alpaca.asked(row) if isinstance(row, dict) else {}
     statement = read.get("problem")
     answer = _text(read.get("answer"))

@@ -25,7 +25,7 @@ from core.constants import rules
 from core.engines.cards import NONE
 from core.engines.need import Need
 from core.rsa import SampleConstants
-from core.types import Completion
+from core.types import Completion, Problem
 from harness import framing
 from harness.framing import Framing
 from harness.report import compare
@@ -169,8 +169,10 @@ class Loop:
         )
         shares = []  # by problem: the share of replies with the right form
         steps: list[int] = []  # of each of these replies
-        for completions in replies.values():
-            forms = [self._form(completion) for completion in completions]
+        by_id = {problem.id: problem for problem in self.split.held_out.problems}
+        for problem_id, completions in replies.items():
+            problem = by_id[problem_id]
+            forms = [self._form(completion, problem) for completion in completions]
             right = [count for reason, count in forms if not reason]
             shares.append(len(right) / len(forms))
             steps += right
@@ -186,11 +188,11 @@ class Loop:
             **_spent(document),
         }
 
-    def _form(self, completion: Completion) -> tuple[str, int]:
+    def _form(self, completion: Completion, problem: Problem) -> tuple[str, int]:
         """Return why a completion is incomplete or has a wrong form, or "" if neither, and its
         number of steps."""
         cut = ended(completion, self.config)
-        checked = formed(cut, self.config)
+        checked = formed(cut, self.config, problem)
         return undelivered(cut) or checked.reason, checked.steps
 
     # Ending

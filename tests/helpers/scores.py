@@ -6,6 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from core.eval import extract_answer, groups
+from core.grading.kinds.math import Math
 from core.rsa import RSA
 from core.types import Ask, Grade, Graded, Population, Problem
 from harness.run import solve_sync
@@ -23,7 +24,7 @@ async def by_table(problem: Problem, population: Population, ask: Ask) -> Graded
     for answer in answers:
         doubt = None if answer else "no answer"
         grades.append(Grade(SCORES.get(answer or "", 0.0), answer, doubt))
-    vote = groups(answers)
+    vote = groups(answers, Math())
     ranks = {name: rank for rank, name in enumerate(vote.counts)}
     return Graded(
         grades,

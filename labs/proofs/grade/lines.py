@@ -9,6 +9,7 @@ from typing import Any
 from core.base.errors import UserError
 from core.base.files import write_atomically
 from core.base.prices import Prices
+from core.grading.kinds import named
 from core.grading.kinds.math import Math
 from core.types import MAX_POINTS, PROOF, Completion, Problem
 from harness.problems.check import can_be_sent
@@ -127,10 +128,17 @@ def export(path: Path) -> Path:
     head, _, both = read.read_raw(path)
     with archive(path, head.experiment) as journals:
         lines = (
-            qed(jsonl.line(row, problem, head, journals), row.get("answer_type") == PROOF)
+            qed(
+                jsonl.line(row, problem, head, journals),
+                named(row.get("answer_type", PROOF)).is_proof,
+            )
             for row, problem in both
         )
         return _write(stem_of(path), lines)
+
+
+def _is_proof(row: Row) -> bool:
+    return named(row.get("answer_type", PROOF)).is_proof
 
 
 def stem_of(path: Path) -> Path:

@@ -33,9 +33,9 @@ def test_a_comparison_that_hangs_is_ended_at_the_deadline_and_a_child_that_died_
 
 PROGRAM = """
 import time
-from core.grading import sympy_process
-sympy_process.WALL_S = {}
-with sympy_process._ending_after({}):
+from core.grading import child
+child.WALL_S = {}
+with child.ending_after({}):
     {}
 """
 
