@@ -94,13 +94,8 @@ def commonest(counts: Counter[str]) -> str | None:
 def add_costs(
     sums: MutableMapping[str, Sum], calls: Sequence[MemberRecord], prices: PricesBy
 ) -> None:
-<<<<<<< HEAD
-    """Add the tokens of the completions `calls` to `sums`, and the dollars of the completions whose
-    model has prices."""
-=======
     """Add the tokens of the completions `calls` to `sums`. Add dollars too, if the model of a
     completion has prices."""
->>>>>>> main
     for kind in TOKENS:
         sums[kind] += Sum.from_amounts(call[f"{kind}_tokens"] for call in calls)
     sums["cost"] += Sum.from_amounts(_dollars(calls, prices))
