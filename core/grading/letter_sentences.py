@@ -28,16 +28,17 @@ _BEST = (
 _RIGHT = rf"(?:{_BEST}|final|chosen|selected|only)"
 _THING = r"(?:answer|option|choice|letter|alternative|statement|one)"
 _HEADING = (
-    rf"{LINE_START}(?:(?<=###)#* ?(?=\S)|final[ \t]*[:=]"
+    rf"{LINE_START}(?:(?<=###)#* ?(?=\S)|(?:final|result|solution|conclusion|verdict)[ \t]*[:=]"
     rf"|(?:the )?(?:{_RIGHT} )?ans(?:wer)?\b\.?(?:[ \t]*[{LINE_ENDS}]|(?= \(?[A-Z]\b)))"
 )
 _SUBJECT = (
     r"(?<!to )(?<!can )(?:\b(?:answers?|ans|antwort|réponse|respuesta|resposta|risposta|ответ"
-    rf"|{_RIGHT} {_THING}s?|my (?:choice|pick)|letter of the {_RIGHT} {_THING})\b|答案|答え)[ _*]*"
+    rf"|{_RIGHT} (?:answer )?{_THING}s?|the (?:answer )?(?:option|choice)(?: that \w+)?"
+    rf"|my (?:choice|pick)|letter of the {_RIGHT} {_THING})\b|答案|答え)[ _*]*"
 )
 _CHOOSES = (
-    r"\b(?:I|we)(?:['’](?:d|ll|m)| would| will| have| must| am)?"
-    r" (?:choose|chose|chosen|pick|select|go(?:ing)? with|opt for)\b(?: the answer)?"
+    r"(?:\b(?:I|we)(?:['’](?:d|ll|m)| would| will| have| must| am)? |\blet['’]s |(?:\A|\n) *)"
+    r"(?:choose|chose|chosen|pick|select|say|go(?:ing)? with|opt for)\b(?: the answer)?(?= )"
 )
 _ANNOUNCED = re.compile(
     rf"(?i){_HEADING}|{_CHOOSES}"
@@ -53,11 +54,15 @@ _CALLED = re.compile(
 )
 _MATCHES = re.compile(
     r"\b(?:correspond(?:s|ing)? to|match(?:es|ing)?|which is|this is|is given (?:by|in))"
-    rf" {NAMED}\(?([A-Z])\b"
+    rf" (?:{NAMED}\(?|\()([A-Z])\b"
+)
+# only C works
+_FITS = re.compile(
+    rf"(?<![\w('’.-])(?:{NAMED})?\(?([A-Z])\)? (?i:works|fits|satisfies|holds|matches)\b"
 )
 _MAKES = re.compile(rf"\bmak(?:es|ing) (?:{NAMED})?\(?([A-Z])\)? (?P<answer>the {_RIGHT} {_THING})")
 _IT_IS = re.compile(
-    r"\b(?P<answer>(?i:it|that)(?: is|['’]s| must be| should be))(?: therefore| thus)?"
+    r"\b(?P<answer>(?i:it|that|this)(?: is|['’]s| must be| should be))(?: therefore| thus)?"
     rf" (?:{NAMED})?\(?([A-Z])\)?(?=[.!]*(?:\s*\n|\s*\Z|(?<=[.!])\s))"
 )
 _WITHDRAWN = re.compile(
@@ -65,6 +70,7 @@ _WITHDRAWN = re.compile(
     r"|(?:this|that|it)(?: is|['’]s| was) (?:wrong|incorrect|not (?:right|correct)))\b"
 )
 _SO = re.compile(r"\A\W*(?i:so|thus|hence|therefore|finally|conclusion)\b[,:]? ?")
+_BULLETS = " >-–•=→∴<"
 _NO_WORD = re.compile(r"[\s.!?*_`]*")
 MAX_BEFORE = 200  # characters of the sentence before a letter that may hedge it
 
@@ -108,7 +114,7 @@ def _stated(statement: Statement, options: Options) -> str:
 def _called(text: str, truncated: bool) -> dict[str, list[str]]:
     """Return the letters that a text calls the answer, and those that it calls correct."""
     called: dict[str, list[str]] = {"answer": [], "correct": []}
-    for pattern in (_CALLED, _MATCHES, _MAKES, _IT_IS):
+    for pattern in (_CALLED, _MATCHES, _FITS, _MAKES, _IT_IS):
         for match in pattern.finditer(text):
             letters = [group for group in match.groups() if group and len(group) == 1]
             if not _is_doubtful(text, match, truncated):
@@ -132,7 +138,7 @@ def _is_doubtful(text: str, match: re.Match[str], truncated: bool) -> bool:
 def own_line(text: str, options: Options) -> str:
     """Return the answer of a last or first line that is a letter, or a letter with a text, or "".
     Lines that list several options are no answer."""
-    lines = [line.lstrip("> ") for line in shown(text).splitlines() if line.strip("> ")]
+    lines = [line.strip(_BULLETS) for line in shown(text).splitlines() if line.strip(_BULLETS)]
     lines = [_SO.sub("", line[:MAX_ANSWER_CHARS]) for line in lines]
     if not lines:
         return ""
@@ -142,4 +148,6 @@ def own_line(text: str, options: Options) -> str:
             return letter
     if sum(map(options.is_marked, lines)) == 1:
         return options.marked(lines[-1]) or options.marked(lines[0])
-    return options.option_of(lines[-1]) if len(lines) == 1 else ""
+    if len(lines) > 1:
+        return ""
+    return options.option_of(lines[0]) or options.marked(lines[0]) or options.several(lines[0])

@@ -18,10 +18,15 @@ from core.types import MAX_ANSWER_CHARS
 LETTERS = ascii_uppercase
 MAX_FORMULA = 100  # most characters of an option that is compared as a formula
 
-_COMMAND = re.compile(r"\\(?:text\w*|math\w+|mbox|boldsymbol|bm|operatorname) ?\{([^{}]*)\}")
-_ESCAPED = re.compile(r"\\(?=[&%#])")
-_SPACE = re.compile(r"\\(?:q?quad|left|right|bf|rm|it|sf)(?![A-Za-z])|\\[ ,;:!]|[\s~\u00a0]+")
-_DELIMITER = re.compile(r"\\[()\[\]]|(?<!\\)\$")
+_COMMAND = re.compile(
+    r"\\(?:text(?!color)\w*|math\w+|mbox|boxed|underline|boldsymbol|bm|operatorname|color ?\{\w+\}"
+    r"|textcolor ?\{\w+\}) ?(?:\{([^{}]*)\}|(?<=\\mathbf|\\mathrm) ([A-Za-z]))"
+)
+_SPACE = re.compile(
+    r"\\(?:q?quad|bf|rm|it|sf|tiny|small|large|Large|huge|Huge)(?![A-Za-z])|\\[ ,;:!]|[\s~\u00a0]+"
+)
+_ESCAPED = re.compile(r"\\(?=[&%#])|\\(?:left|right)(?![A-Za-z])")
+_DELIMITER = re.compile(r"\\[()\[\]]|\\?\$")
 _BRACES = re.compile(r"\\?\{([^{}]*?)\\?\}")
 _MARKS = " *_`\"'“”‘’"
 # Words before a letter: the correct option
@@ -40,7 +45,9 @@ _MARKED = re.compile(
     rf"(?:{_ANSWER})?(?:{NAMED})?{_MARK}[ .:,–—-]*(?P<rest>.+)"
     rf"|{NAMED}([A-Z]) ?[,:;(–—-](?P<behind>.+)"
 )
-_LOOSE = re.compile(rf"(?:{NAMED})?([A-Z])( ?[-–—=,] ?| )(.+)")  # C = 42
+_LOOSE = re.compile(
+    rf"(?:{NAMED})?([A-Z])( ?(?:[-–—=,→]|\\(?:to|implies|[Rr]ightarrow)) ?| )(.+)"
+)  # C = 42
 _REVERSED = re.compile(r"(.+?),? ?[(\[]?(?i:option |choice )?(?<=[(\[ ])([A-Z])[)\]]?")  # 42 (C)
 # The words after a letter at the beginning of a phrase: C because 12 is too small
 _BEHIND = (
@@ -70,11 +77,15 @@ def undressed(text: str) -> str:
     before = ""
     while text != before:
         before = text
-        text = _COMMAND.sub(r"\1", text)
+        text = _COMMAND.sub(_content, text)
     text = _ESCAPED.sub("", _DELIMITER.sub("", text))
     text = " ".join(_SPACE.sub(" ", text).split()).strip(_MARKS)
     inner = _BRACES.fullmatch(text)
     return inner[1].strip(_MARKS) if inner else text
+
+
+def _content(command: re.Match[str]) -> str:
+    return command[1] or command[2] or ""
 
 
 def _exact(text: str) -> str:
@@ -90,11 +101,16 @@ def _meaning(text: str) -> str:
     return canonical(read_value(text) or "") if len(text) <= MAX_FORMULA else ""
 
 
-_KEYS: tuple[Callable[[str], str], ...] = (_exact, _folded, _meaning)
+def _named_thing(text: str) -> str:
+    """Return a text without its article."""
+    return re.sub(r"\A(?:the|an?) ", "", _folded(text))
+
+
+_KEYS: tuple[Callable[[str], str], ...] = (_exact, _folded, _meaning, _named_thing)
 
 
 def letter_of(answer: str) -> str:
-    """Return the letter that an answer has, or the answer itself if it has none."""
+    """Return the letter of an answer, or the answer itself if it lacks one."""
     named = re.fullmatch(r"(?s)([A-Z])\) .*", answer)
     return named[1] if named else answer
 
@@ -167,10 +183,15 @@ class Options:
         text = undressed(line)
         match = _MARKED.fullmatch(text)
         if not match:
-            return ""
+            return self._loose(text)
         rest = match["rest"] or match["behind"]
         is_sure = _SURE.match(text) is not None or self.option_of(rest)
         return self._named(match, rest) if is_sure else ""
+
+    def several(self, line: str) -> str:
+        """Return a `line` that is nothing but several letters, or ""."""
+        text = undressed(line)
+        return text if self._is_several(text) else ""
 
     def is_marked(self, line: str) -> bool:
         """Return whether a `line` looks like an option in a list."""

@@ -61,7 +61,7 @@ class Found:
 
 
 def found(problem: Problem, cells: Cells) -> Found | None:
-    """Return the options of a row, or None if it has none."""
+    """Return the options of a row, or None for another row."""
     for shape in SHAPES:
         options = shape(problem, cells)
         if options is not None:
@@ -170,14 +170,15 @@ def statement_with(problem: Problem, texts: Sequence[str]) -> str:
 
 
 def _true_or_false(problem: Problem, cells: Cells) -> Found | None:
-    """Find TruthfulQA's mc1_targets: {"choices": [...], "labels": [1, 0, …]}."""
+    """Find TruthfulQA's mc1_targets: {"choices": [...], "labels": [1, 0, …]}. Raises RowError."""
     texts = _texts(cells.get("mc1_targets.choices"))
     labels = cells.get("mc1_targets.labels")
     if not texts or not isinstance(labels, Sequence):
         return None
     right = [index for index, label in enumerate(labels) if label]
-    reference = right[0] if len(right) == 1 else None
-    return Found(texts, reference, is_index=True, is_right_first=True)
+    if len(right) != 1:
+        raise RowError("mc1_targets has not exactly one right option", "Correct its labels")
+    return Found(texts, right[0], is_index=True, is_right_first=True)
 
 
 def _right_and_wrong(problem: Problem, cells: Cells) -> Found | None:
@@ -196,24 +197,29 @@ def _in_list(problem: Problem, cells: Cells) -> Found | None:
     """Find a list of texts, of "A) 40" or of labelled objects, {"text": [...], "label": [...]}, or
     {"A": "40", …}."""
     for name in LISTS:
-        cell = _parsed(cells.get(name))
-        labels: tuple[str, ...] = ()
-        texts: tuple[str, ...] | None = None
-        if isinstance(cell, Mapping) and "text" in cell:
-            texts = _texts(cell["text"])
-            labels = _texts(cell.get("label") or cell.get("labels")) or ()
-        elif isinstance(cell, Mapping):
-            texts = _texts(list(cell.values()))
-            labels = tuple(map(str, cell))
-        elif isinstance(cell, Sequence) and cell and all(isinstance(x, Mapping) for x in cell):
-            texts = _texts([item.get("text") for item in cell])
-            labels = _texts([item.get("label") for item in cell]) or ()
-        elif not isinstance(cell, str):
-            texts = _texts(cell)
-        if texts is not None:
-            numbers = isinstance(cell, Sequence) and not any(isinstance(x, str) for x in cell)
-            return _found(problem, cells, _unlabelled(texts), labels=labels, has_numbers=numbers)
+        texts, labels = _listed(_parsed(cells.get(name)))
+        texts_of_options = _texts(texts)
+        if texts_of_options:
+            has_numbers = not any(isinstance(text, str) for text in texts)
+            return _found(
+                problem,
+                cells,
+                _unlabelled(texts_of_options),
+                labels=_texts(labels) or (),
+                has_numbers=has_numbers,
+            )
     return None
+
+
+def _listed(cell: Any) -> tuple[Any, Any]:
+    """Return the list of options in a cell, and the list of their labels (None: letters)."""
+    if isinstance(cell, Mapping):
+        if "text" in cell:
+            return cell["text"], cell.get("label")
+        return list(cell.values()), list(cell)
+    if isinstance(cell, Sequence) and cell and all(isinstance(item, Mapping) for item in cell):
+        return [item.get("text") for item in cell], [item.get("label") for item in cell]
+    return cell, None
 
 
 def _in_columns(problem: Problem, cells: Cells) -> Found | None:

@@ -96,7 +96,7 @@ def _boxed(text: str, way: str, grammar: Grammar, truncated: bool) -> Extraction
 def _with_later_answer(extraction: Extraction, text: str, grammar: Grammar) -> Extraction:
     """Return the answer of the last box, with a doubt if a later sentence announces another.
 
-    A sentence without a clear answer is ignored, and so is a sentence that repeats a formula of the
+    A sentence without a clear answer is ignored. So is a sentence that repeats a formula of the
     box, such as "The answer is 4210_{5}". A single letter is no formula."""
     spans = box_spans(text)[0]
     if not spans or not extraction.answer:

@@ -90,12 +90,14 @@ class _Draft:
         self.fields = fields_of(columns)
         self.cells = with_inner(columns)
         texts: dict[str, Any] = {name: storable(text_of(self.fields.get(name))) for name in TEXTS}
-        statement = _statement(self)
+        statement = _statement(self.fields.get("problem"))
         answer = _answer(self.fields.get("answer"))
         self.problem = Problem(
             _id(self, number), statement, answer, columns=plain(columns), **texts
         )
         self.kind = self._kind()
+        if not statement and self.kind is None:
+            raise _unreadable_statement(self)
 
     def _kind(self) -> type[Kind] | None:
         """Return the kind that the row states, or else the first kind that claims it."""
@@ -123,6 +125,8 @@ class _Draft:
             no_texts: dict[str, Any] = dict.fromkeys(TEXTS, "")
             problem = replace(problem, **no_texts)
         problem = kind.complete(problem, self.cells)
+        if not problem.statement:  # a kind may find it in other columns
+            raise _unreadable_statement(self)
         is_needed = self.wanted == ANSWERS or self.fields.get("answer") is not None
         if problem.answer is None and is_needed and not kind.is_proof:
             raise _unreadable_answer(self)
@@ -140,18 +144,21 @@ def _usual_kind(drafts: Sequence[_Draft]) -> type[Kind]:
     return Math
 
 
-def _statement(row: _Draft) -> str:
-    statement = row.fields.get("problem")
-    if isinstance(statement, str) and _is_text(statement):
-        return statement.strip()
+def _statement(cell: Any) -> str:
+    """Return a statement, or "" for a missing or unreadable one."""
+    return cell.strip() if isinstance(cell, str) and _is_text(cell) else ""
+
+
+def _unreadable_statement(row: _Draft) -> RowError:
+    """Return the error of a row whose statement is missing, or no text."""
     name, cell = stated_as(row.columns, "problem")
     if not name and row.columns.keys() >= ALPACA:
-        raise RowError("the columns are instruction, input and output", ALPACAS)
+        return RowError("the columns are instruction, input and output", ALPACAS)
     if not name:
-        raise _no_column(row, "problem")
+        return _no_column(row, "problem")
     if is_empty(cell):
-        raise RowError("the problem is empty", FILL_IN)
-    raise RowError(
+        return RowError("the problem is empty", FILL_IN)
+    return RowError(
         f"the problem (column {name!r:.40}) is not a text",
         "Give a text without lone surrogates (\\ud800 to \\udfff), or a list with one user message",
         f"{cell!r:.40}",

@@ -45,7 +45,7 @@ def check_kind(name: str, chosen: ProblemSet, wanted: str, instead: str = "") ->
 def check_options(chosen: ProblemSet, config: Shuffled) -> None:
     """Raise UserError if options are to be shuffled, but no problem has any."""
     if config.SHUFFLE and not any("options" in problem.details for problem in chosen.problems):
-        raise UserError(f"SHUFFLE=1 needs options, but {chosen.name} has none. Set SHUFFLE=0")
+        raise UserError(f"SHUFFLE=1 needs options, but {chosen.name} lacks them. Set SHUFFLE=0")
 
 
 def _wrong_kind(

@@ -82,22 +82,22 @@ class Choice(Kind):
         option_rows.check_options(found)
         answer = None if found.reference is None else option_rows.letter_of_reference(found)
         texts = list(found.options)
+        if found.is_right_first:
+            order = _order(len(texts), problem.id)
+            texts = [texts[position] for position in order]
+            answer = _moved(answer, order)
         statement = problem.statement
         if not found.spans:
             question = option_rows.question(problem, cells)
-            if not question:
-                raise RowError("there is no question", "Add it in the column question")
-            statement = f"{question}\n\n{option_rows.lines_of(texts)}"
-        completed = replace(
+            lines = option_rows.lines_of(texts)
+            statement = f"{question}\n\n{lines}" if question else ""
+        return replace(
             problem,
             statement=statement,
             answer=answer,
             answer_type=cls.name,
             details={"options": texts},
         )
-        if not found.is_right_first:
-            return completed
-        return _without_order(_ordered(completed, _order(len(texts), problem.id)))
 
     @classmethod
     def shuffled(cls, problem: Problem, seed: int) -> Problem:
@@ -112,7 +112,8 @@ class Choice(Kind):
         if not order:
             return problem
         inverse = sorted(range(len(order)), key=order.__getitem__)
-        return _without_order(_ordered(problem, inverse))
+        restored = _ordered(problem, inverse)
+        return replace(restored, details={"options": restored.details["options"]})
 
 
 def _order(length: int, *names: str | int) -> list[int]:
@@ -124,16 +125,14 @@ def _order(length: int, *names: str | int) -> list[int]:
 def _ordered(problem: Problem, order: Sequence[int]) -> Problem:
     """Return the problem with its options in the given order."""
     texts = [problem.details["options"][position] for position in order]
-    answer = problem.answer
-    if answer is not None:
-        answer = LETTERS[order.index(LETTERS.index(answer))]
     return replace(
         problem,
         statement=option_rows.statement_with(problem, texts),
-        answer=answer,
+        answer=_moved(problem.answer, order),
         details={"options": texts, "order": list(order)},
     )
 
 
-def _without_order(problem: Problem) -> Problem:
-    return replace(problem, details={"options": problem.details["options"]})
+def _moved(answer: str | None, order: Sequence[int]) -> str | None:
+    """Return the letter of the right option after its move."""
+    return None if answer is None else LETTERS[order.index(LETTERS.index(answer))]
