@@ -57,12 +57,12 @@ class Problem:
     """A problem. `answer` is the reference answer as text, or None if there is none.
 
     `answer_type` names a kind of answer in core/grading/kinds: "math" (numbers and formulas,
-    compared by value), "integer" (AIME's 0-999), "proof" and others. `details` has what the kind
-    needs beside the answer, such as the options of a choice. `columns` is the row of the data set,
-    with its own names. Graders use a reference `solution`, the `guidelines` for points
-    (IMO-ProofBench), and a `grading_scheme` with the points of each step (ProofBench). Missing
-    texts are "". `split` names a part of the data set. `answer_form` is the constant ANSWER of the
-    run: how replies state their answer."""
+    compared by value), "integer" (AIME's 0-999), "proof" and others. `details` has other needs of
+    the kind, such as the options of a choice. `columns` is the row of the data set, with its own
+    names. Graders use a reference `solution`, the `guidelines` for points (IMO-ProofBench), and a
+    `grading_scheme` with the points of each step (ProofBench). Missing texts are "". `split` names
+    a part of the data set. `answer_form` is the constant ANSWER of the run: how replies state their
+    answer."""
 
     id: str
     statement: str

@@ -1,4 +1,4 @@
-"""Define what the readers of replies ask a kind of answer.
+"""Define the questions that the readers of replies ask a kind of answer.
 
 boxed.py finds boxes and `Final:` lines, statements.py sentences, and text.py chooses among them. A
 grammar tells them what the text at such a place means."""

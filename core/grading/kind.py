@@ -1,5 +1,5 @@
-"""Define a kind of answer: what the prompt asks for, how a reply is read, when two answers are
-equal, how an answer is scored, and what a reference answer may be."""
+"""Define a kind of answer: its form in prompts, its reading and its scores. The kind also checks
+the rows of problem sets."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -119,7 +119,7 @@ class Kind:
 
     @classmethod
     def claims(cls, problem: Problem, cells: Cells) -> bool:
-        """Return whether a row without an answer type is of this kind. `problem` has the row's
+        """Return whether a row without an answer type belongs to this kind. `problem` has the row's
         statement and answer, as far as it has them."""
         return False
 

@@ -43,10 +43,9 @@ def check(
 
     A row has "problem" (text) and "answer" (number, text or a list of them). "id" and "answer_type"
     (a kind in core/grading/kinds) are optional. columns.py lists all fields and their names. A row
-    without a type is of the first kind that claims it, such as "proof" if it has guidelines. If
-    `wanted` is PROOFS, a row without an answer is a proof, too. If every answer of the other rows
-    is a whole number from 0 to 999, and no row states another type, they are "integer", else
-    "math".
+    without a type belongs to the first kind that claims it, such as "proof" if it has guidelines.
+    If `wanted` is PROOFS, a row without an answer is a proof, too. The other rows are "integer" if
+    no row states another type and all their answers are whole numbers from 0 to 999, else "math".
 
     `wanted` is the kind that the grader accepts. With ANSWERS, every row needs an answer, unless it
     is a proof."""

@@ -1,8 +1,8 @@
-r"""Kinds of answers: one file a kind.
+r"""Find the kinds of answers. Each kind has one file here.
 
-A kind is a class that derives from Kind (core/grading/kind.py). Its file is all it takes: the kind
-is found by its `name`, which is the answer_type of problems. As an example, this would be the kind
-"truth", for statements that are true or false:
+A kind is a class that derives from Kind (core/grading/kind.py). Nothing else has to be edited: a
+kind is found by its `name`, which is the answer_type of problems. As an example, this file would
+define the kind "truth", for statements that are true or false:
 
     class Truth(Kind):
         name = "truth"
@@ -22,15 +22,15 @@ is found by its `name`, which is the answer_type of problems. As an example, thi
                 raise RowError("the answer is neither true nor false", "Correct it")
             return problem
 
-The methods say
-- what a prompt asks for: `form`, and `opening` for a forced answer,
-- how a reply is read: `value` in a box, `stated` after "The answer is", `bare` for a reply that is
-  nothing but its answer, or `read` for something else, such as tags,
-- how votes are counted: `canonical`, and `is_equal` if forms may differ (`compares`),
-- how an answer is graded: `score`, from 0 to 1, and `doubt`,
-- which rows of a problem set are of this kind (`claims`), and how a row is checked (`complete`).
-  What a kind needs beside the reference answer is stored in the problem's `details`, which
-  results keep: the options of a choice, or the scorer of a task.
+The methods answer these questions:
+- How does a prompt ask for the answer? `form`, and `opening` for a forced answer.
+- How is a reply read? `value` reads a box, and `stated` the words after "The answer is". `bare`
+  reads a reply that is nothing but its answer. `read` replaces all of them, for example by tags.
+- How are votes counted? `canonical`, and `is_equal` if forms may differ (`compares`).
+- How is an answer graded? `score`, from 0 to 1, and `doubt`.
+- Which rows of a problem set belong to this kind (`claims`), and how is a row checked
+  (`complete`)? A problem's `details` are stored in results. They contain the other needs of a kind,
+  such as the options of a choice or the scorer of a task.
 
 tests/core/grading/test_kinds.py has a row for each kind."""
 

@@ -43,7 +43,7 @@ def test_a_row_may_state_another_type(tmp_path: Path) -> None:
 
 
 def test_bad_rows_are_named_in_one_error(tmp_path: Path) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         Q | {"choices": ["12", "42"], "answer": 2},
         Q | {"choices": ["12", "12"], "answer": 1},
         Q | {"choices": ["12", "24"], "answer": "K"},
