@@ -30,7 +30,6 @@ WRONG_LIST = "incorrect_answers"
 REFERENCES = ("answerkey", "answer_key", "correct", "correct_option", "answer", RIGHT)
 INDICES = ("label", "gold", "cop", "answer_index", "answer_idx", "correct_index")
 QUESTIONS = ("question_stem", "question.stem", "goal", "premise")
-PASSAGES = ("passage", "article", "context")
 CONTINUED = "Which option continues this text best?\n\n{}"
 FILLED = "{}\n\nWhich option fills in the blank?"
 TITLES = {"ctx": CONTINUED, "startphrase": CONTINUED, "sentence": FILLED}
@@ -70,14 +69,12 @@ def found(problem: Problem, cells: Cells) -> Found | None:
 
 
 def question(problem: Problem, cells: Cells) -> str:
-    """Return the question of a row: its statement, or else a column of its own, after the passage
-    that it is about."""
+    """Return the question of a row: its statement, or else a column of its own."""
     text = problem.statement or _first_text(cells, QUESTIONS)
     for name, title in TITLES.items():
         if not text and _text(cells.get(name)):
             text = title.format(_text(cells[name]))
-    passage = _first_text(cells, PASSAGES)
-    return f"{passage}\n\n{text}" if passage and passage not in text else text
+    return text
 
 
 def letter_of_reference(options: Found) -> str:

@@ -15,6 +15,7 @@ from core.grading.kinds.math import Math
 from core.grading.kinds.proof import GRADED_BY, Proof
 from core.types import ANSWERS, PROOFS, Problem
 from harness.problems.columns import (
+    PICTURES,
     TARGET,
     column_names,
     fields_of,
@@ -95,8 +96,12 @@ class _Draft:
             _id(self, number), statement, answer, columns=plain(columns), **texts
         )
         self.kind = self._kind()
-        if not statement and self.kind is None:
-            raise _unreadable_statement(self)
+        for name in PICTURES:
+            if not is_empty(self.cells.get(name)):
+                raise RowError(
+                    f"the column {name!r} has a picture, which a request lacks",
+                    "Leave these rows out, or this column if the problem does not need it",
+                )
 
     def _kind(self) -> type[Kind] | None:
         """Return the kind that the row states, or else the first kind that claims it."""
@@ -124,6 +129,8 @@ class _Draft:
             no_texts: dict[str, Any] = dict.fromkeys(TEXTS, "")
             problem = replace(problem, **no_texts)
         problem = kind.complete(problem, self.cells)
+        if not problem.statement:
+            raise _unreadable_statement(self)
         if not problem.statement:  # a kind may find it in other columns
             raise _unreadable_statement(self)
         is_needed = self.wanted == ANSWERS or self.fields.get("answer") is not None

@@ -13,6 +13,9 @@ from core.grading.kinds import kinds
 INPUT = "input"
 TARGET = "target"
 INSTRUCTION = "instruction"  # Alpaca's column of the task, whose "input" is data for it
+PASSAGES = ("passage", "article", "context")  # texts before a question
+# columns of pictures, which a request lacks
+PICTURES = ("image", "images", "image_1", "decoded_image", "picture", "figure", "figures")
 # This project's name of a column, and all accepted names. The first of these names that a row has
 # counts. Case, blanks and hyphens do not matter ("Problem ID" is problem_id). A dot separates a
 # column from a field inside it.
@@ -55,8 +58,7 @@ def fields_of(row: dict[str, Any]) -> dict[str, Any]:
             fields[ours] = cell
     if "problem" in fields:
         is_question = fields["problem"] is cells.get("question")
-        body = cells.get("body") if is_question else None
-        fields["problem"] = _statement(fields["problem"], body)
+        fields["problem"] = _statement(fields["problem"], cells if is_question else {})
     if "answer" in fields:
         has_alternatives = _name_in(cells, "answer") == TARGET and is_several(fields["answer"])
         fields["answer"] = None if has_alternatives else _final(fields["answer"])
@@ -165,6 +167,11 @@ def text_of(cell: Any) -> str:
     return ""
 
 
+def text_in(cell: Any) -> str:
+    """Return the text in a cell, or "" for a cell of another type."""
+    return cell.strip() if isinstance(cell, str) else ""
+
+
 def _final(answer: Any) -> Any:
     """Return the final answer of GSM8K's solutions ("#### 1,234" is 1234), and 35 for 35.0. Other
     answers stay. A solution with calculations such as <<2*3=6>>, but without "####", becomes None.
@@ -195,15 +202,19 @@ def _of_list(items: list[Any]) -> Any:
     return ", ".join(texts) if texts and all(texts) else None
 
 
-def _statement(problem: Any, body: Any = None) -> Any:
-    """Return the statement: SVAMP's `body` and question, the only user message of a list, or else
-    `problem` itself."""
+def _statement(problem: Any, cells: Mapping[str, Any]) -> Any:
+    """Return the statement: the only user message of a list, or else `problem`. The text that a
+    question is about precedes it: SVAMP's "body", or a passage in `cells`."""
+    body = cells.get("body")
     if body is not None and not isinstance(body, str):
         return None
     body = (body or "").strip()
     if isinstance(problem, str) and body and body not in problem:
         stop = "" if body.endswith((".", "?", "!", ",", ":", ";")) else "."
         return f"{body}{stop} {problem.strip()}"
+    passage = next(filter(None, (text_in(cells.get(name)) for name in PASSAGES)), "")
+    if isinstance(problem, str) and passage and passage not in problem:
+        return f"{passage}\n\n{problem.strip()}"
     if isinstance(problem, list) and all(isinstance(message, Mapping) for message in problem):
         texts = [message.get("content") for message in problem if message.get("role") == "user"]
         if len(texts) == 1:

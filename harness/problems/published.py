@@ -120,18 +120,6 @@ class WordProblems(Published):
         return tuple(settled)
 
 
-class OlympiadBench(Published):
-    """A problem set whose statements may need the text in the column "context"."""
-
-    def settled(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-        settled: list[Problem] = []
-        for problem in problems:
-            context = str(problem.columns.get("context") or "").strip()
-            statement = f"{context}\n\n{problem.statement}".strip()
-            settled.append(replace(problem, statement=statement))
-        return tuple(settled)
-
-
 def _number_of(problem: Problem) -> int:
     """Return the number at the end of a problem's id, or 0."""
     match = re.search(r"[0-9]{1,9}\Z", problem.id)
@@ -182,7 +170,7 @@ MATH500 = Published(
 # OlympiadBench (He et al. 2024, arXiv 2402.14008): the open-ended English competition problems of
 # mathematics without images. Revision, file and rows are from public code, the licence is from a
 # stored copy of the card. The file itself was not read.
-OLYMPIADBENCH = OlympiadBench(
+OLYMPIADBENCH = Published(
     name="olympiadbench",
     repo="Hothan/OlympiadBench",
     rows=674,
