@@ -131,8 +131,6 @@ def test_other_columns_state_the_question() -> None:
     assert "A man walks\n\nA. home." in completed(cells, statement="").statement
     cells = {"option1": "fish", "option2": "car", "answer": "1", "sentence": "The cat ate the _."}
     assert completed(cells, statement="").statement.startswith("The cat ate the _.\n\n")
-    cells = {"options": ["2", "3"], "label": "B", "passage": "Tom is 3."}
-    assert completed(cells, statement="Age?").statement == "Tom is 3.\n\nAge?\n\nA. 2\nB. 3"
 
 
 def test_options_in_the_statement_stay_there() -> None:

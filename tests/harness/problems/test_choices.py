@@ -51,3 +51,19 @@ def test_bad_rows_are_named_in_one_error(tmp_path: Path) -> None:
     ]
     with pytest.raises(UserError, match=r"problems 1 \(2\) and 3 \(K\).*problem 2.*problem 4"):
         loaded(tmp_path / "set.json", rows)
+
+
+def test_a_passage_precedes_its_question(tmp_path: Path) -> None:
+    row = {"question": "Age?", "passage": "Tom is 3.", "options": ["2", "3"], "label": "B"}
+    (problem,) = loaded(tmp_path / "set.json", [row])
+    assert problem.statement == "Tom is 3.\n\nAge?\n\nA. 2\nB. 3"
+    (problem,) = loaded(
+        tmp_path / "set.json", [{**row, "options": None, "label": None, "answer": 3}]
+    )
+    assert problem.statement == "Tom is 3.\n\nAge?"
+
+
+def test_a_picture_is_refused(tmp_path: Path) -> None:
+    rows = [Q | {"answer": 1, "image": None}, Q | {"answer": 2, "image": "a.png"}]
+    with pytest.raises(UserError, match="'image'.* in problem 2"):
+        loaded(tmp_path / "set.json", rows)

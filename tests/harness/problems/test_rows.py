@@ -310,10 +310,10 @@ def test_columns_of_any_kind_are_kept_as_json_can_hold_them(tmp_path: Path) -> N
         "when": date(2025, 1, 2),
         "nan": math.nan,
         "of": ["a"],
-        "picture": b"\xff",
+        "blob": b"\xff",
     }
     (found,) = sets.load(str(parquet(tmp_path / "set.parquet", [row]))).problems
-    assert found.columns == row | {"when": "2025-01-02", "nan": None, "picture": None}
+    assert found.columns == row | {"when": "2025-01-02", "nan": None, "blob": None}
 
 
 def test_a_parquet_file_that_is_damaged_or_lacks_a_column_is_refused(tmp_path: Path) -> None:
