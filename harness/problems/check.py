@@ -129,8 +129,6 @@ class _Draft:
             no_texts: dict[str, Any] = dict.fromkeys(TEXTS, "")
             problem = replace(problem, **no_texts)
         problem = kind.complete(problem, self.cells)
-        if not problem.statement:
-            raise _unreadable_statement(self)
         if not problem.statement:  # a kind may find it in other columns
             raise _unreadable_statement(self)
         is_needed = self.wanted == ANSWERS or self.fields.get("answer") is not None
