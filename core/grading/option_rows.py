@@ -1,7 +1,7 @@
 """Find the options, the question and the reference answer of a multiple-choice row, under the
 columns that data sets use.
 
-SHAPES lists functions that find options. Each example is in tests/core/grading/test_options.py."""
+SHAPES lists functions that find options. Each example is in tests/core/grading/test_choice.py."""
 
 import ast
 import json

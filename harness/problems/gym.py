@@ -1,8 +1,8 @@
 """Make problem sets with Reasoning Gym. An address such as
 gym:chain_sum+simple_equations:size=100,seed=7,min_terms=3 names tasks and their parameters.
 
-Each task gets `size` problems (100), drawn with `seed` (0). Sets with different seeds are drawn
-independently. Another parameter goes to the tasks that have it. A list is written [+,-]. The tasks
+Each task gets `size` problems (100), drawn with `seed` (0) as the package does: problem i has the
+seed `seed` + i, so that sets with neighbouring seeds share problems. Another parameter goes to the tasks that have it. A list is written [+,-]. The tasks
 take turns, so that the first LIMIT problems are from all of them."""
 
 import re
@@ -19,10 +19,7 @@ from core.types import Problem
 PREFIX = "gym:"
 SIZE = 100
 MOST = 100_000  # problems of a task
-# The package draws problem i with the seed SEED + i, so that SEED and SEED + 1 share problems. Our
-# seeds are this far apart.
-STRIDE = MOST
-LIMITS = {"size": (1, MOST), "seed": (0, 2**32 // STRIDE - 1)}  # of every task
+LIMITS = {"size": (1, MOST), "seed": (0, 2**32 - MOST)}  # of every task
 SOURCE = "Reasoning Gym"
 LICENCE = "Apache-2.0"
 _COMMAS = re.compile(r",(?![^\[]*\])")  # outside of lists
@@ -61,7 +58,7 @@ def version() -> str:
 
 
 def _problems(name: str, parameters: Parameters, size: int, seed: int) -> list[Problem]:
-    drawn = entries(name, {**parameters, "size": size, "seed": seed * STRIDE}, size)
+    drawn = entries(name, {**parameters, "size": size, "seed": seed}, size)
     return [
         Problem(
             f"{name}-{index}",

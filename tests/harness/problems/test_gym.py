@@ -44,6 +44,15 @@ def test_a_set_depends_only_on_its_address() -> None:
     assert longer.first(6).problems == sets.load(TWO).problems
 
 
+def test_a_set_has_the_problems_of_the_package() -> None:
+    from reasoning_gym import create_dataset  # imported here, because it takes seconds
+
+    ours = sets.load("gym:chain_sum:size=5,seed=7,min_terms=3").problems
+    theirs = create_dataset("chain_sum", size=5, seed=7, min_terms=3)
+    assert [problem.statement for problem in ours] == [entry["question"] for entry in theirs]
+    assert [problem.answer for problem in ours] == [entry["answer"] for entry in theirs]
+
+
 def test_a_set_has_100_problems_by_default() -> None:
     assert len(sets.load("gym:gcd").problems) == 100
 
