@@ -2,8 +2,9 @@
 gym:chain_sum+simple_equations:size=100,seed=7,min_terms=3 names tasks and their parameters.
 
 Each task gets `size` problems (100), drawn with `seed` (0) as the package does: problem i has the
-seed `seed` + i, so that sets with neighbouring seeds share problems. Another parameter goes to the tasks that have it. A list is written [+,-]. The tasks
-take turns, so that the first LIMIT problems are from all of them."""
+seed `seed` + i, so that sets with neighbouring seeds share problems. Another parameter goes to the
+tasks that have it. A list is written [+,-]. The tasks take turns, so that the first LIMIT problems
+are from all of them."""
 
 import re
 from collections.abc import Mapping

@@ -64,6 +64,9 @@ def test_a_passage_precedes_its_question(tmp_path: Path) -> None:
 
 
 def test_a_picture_is_refused(tmp_path: Path) -> None:
-    rows = [Q | {"answer": 1, "image": None}, Q | {"answer": 2, "image": "a.png"}]
+    rows: list[dict[str, Any]] = [
+        Q | {"answer": 1, "image": None},
+        Q | {"answer": 2, "image": "a.png"},
+    ]
     with pytest.raises(UserError, match="'image'.* in problem 2"):
         loaded(tmp_path / "set.json", rows)
