@@ -253,12 +253,26 @@ def _in_statement(problem: Problem, cells: Cells) -> Found | None:
     return options if len(texts) >= 2 and _is_letter(options) else None
 
 
+def _unreadable(problem: Problem, cells: Cells) -> None:
+    """Raise RowError if a row without other options has a list that can't be read. Its prompt would
+    not show the options."""
+    for name in LISTS:
+        texts, _ = _listed(_parsed(cells.get(name)))
+        if isinstance(texts, (str, list, tuple, Mapping)) and texts:
+            raise RowError(
+                f"the column {name!r} is not a list of texts",
+                "Write its options as a list, or state the answer_type of the row",
+                f"{texts!r:.40}",
+            )
+
+
 SHAPES: tuple[Callable[[Problem, Cells], Found | None], ...] = (
     _true_or_false,
     _right_and_wrong,
     _in_list,
     _in_columns,
     _in_statement,
+    _unreadable,
 )
 
 

@@ -99,7 +99,7 @@ class _Draft:
         for name in PICTURES:
             if not is_empty(self.cells.get(name)):
                 raise RowError(
-                    f"the column {name!r} has a picture, which a request lacks",
+                    f"requests would lack the picture of the column {name!r}",
                     "Leave these rows out, or this column if the problem does not need it",
                 )
 

@@ -99,6 +99,8 @@ def _address(text: str) -> Address:
         name = name.strip()
         if not sign:
             raise UserError(f"{text!r:.200} has {word!r:.80} instead of a parameter like size=50")
+        if name in parameters:
+            raise UserError(f"{text!r:.200} has the parameter {name!r:.80} twice. Remove one")
         parameters[name] = _checked(names, name, _value(value.strip()))
     return Address(text, names, parameters)
 

@@ -97,12 +97,10 @@ def line(
     row: dict[str, Any], problem: ProblemResult, head: Head, journals: Archive
 ) -> dict[str, Any]:
     """Return a problem as an object. `row` is the problem as stored in the results file."""
-    fields: dict[str, Any] = {
-        "id": problem.id,
-        "problem": problem.statement,
-        "answer": problem.answer,
-    }
-    fields |= problem.columns
+    asked = {"problem": problem.statement, "answer": problem.answer}
+    fields: dict[str, Any] = {"id": problem.id} | asked | problem.columns
+    if problem.details:  # the file's columns lack the letters of options, and their order
+        fields |= asked
     if problem.seed is not None:
         fields["seed"] = problem.seed
     if problem.split:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from core.base.errors import UserError
@@ -21,8 +22,8 @@ FREE = {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0, "seconds
 
 def record(step: int, population: Sequence[Member], graded: Graded) -> dict[str, Any]:
     """Return the record of a step of a problem. Members with equal answers share a "group". Group 0
-    is the largest. Raises UserError if a grade is not in [0, 1]."""
-    _check(graded)
+    is the largest. Raises UserError if a grade is no number in [0, 1]."""
+    graded = _with_plain_numbers(graded)
     members = []
     for member, grade in zip(population, graded.grades, strict=True):
         members.append(_member(member, grade))
@@ -47,14 +48,24 @@ def record(step: int, population: Sequence[Member], graded: Graded) -> dict[str,
     return fields
 
 
-def _check(graded: Graded) -> None:
-    values = [*(grade.value for grade in graded.grades), graded.score]
-    invalid = [value for value in values if value is not None and not 0 <= value <= 1]
-    if invalid:
-        given = ", ".join(map(str, dict.fromkeys(invalid)))
+def _with_plain_numbers(graded: Graded) -> Graded:
+    """Return the grades with Python's numbers. A grader may give numbers of numpy or torch. Raises
+    UserError."""
+    grades = [replace(grade, value=_number(grade.value)) for grade in graded.grades]
+    return replace(graded, grades=grades, score=_number(graded.score))
+
+
+def _number(value: Any) -> float | None:
+    if value is None:
+        return None
+    is_number = hasattr(value, "__float__")
+    number = float(value) if is_number else math.nan
+    if not 0 <= number <= 1:
+        given = str(number) if is_number else repr(value)
         raise UserError(
             f"the grader gave {given:.200}. A grade must be a number from 0 to 1, or None"
         )
+    return number
 
 
 def _identical(population: Sequence[Member]) -> int:

@@ -188,9 +188,7 @@ def described(of: dict[str, Any]) -> list[str]:
     ]
     lines += tables.lines_on_missing_grades(of)
     if of["by_math_verify"]:
-        lines.append(
-            f"answers that math-verify decided without the grader: {of['by_math_verify']:,}"
-        )
+        lines.append(f"answers that were decided without the grader: {of['by_math_verify']:,}")
     if of["self_evaluations"]:
         lines.append(
             f"proofs whose self-evaluation was hidden from the grader: {of['self_evaluations']:,}"

@@ -146,7 +146,7 @@ def test_options_in_the_statement_stay_there() -> None:
         ({}, "42"),
         ({"choices": None, "options": []}, "B"),
         ({"a": 3, "b": 4}, "7"),
-        ({"choices": {"n": [1]}}, "7"),
+        ({"choices": {"text": None, "label": None}, "options": 4}, "7"),
     ],
 )
 def test_other_rows_are_no_choices(cells: dict[str, Any], answer: str) -> None:
@@ -170,6 +170,14 @@ def test_other_rows_are_no_choices(cells: dict[str, Any], answer: str) -> None:
 def test_a_fault_of_a_row_is_named(options: list[Any], answer: Any, fault: str) -> None:
     with pytest.raises(RowError, match=fault):
         completed({"choices": options, "answer": answer})
+
+
+@pytest.mark.parametrize(
+    "cell", [[["12"], ["24"]], {"A": ["12"], "B": ["24"]}, "a ) 12 , b ) 24", {"n": [1]}]
+)
+def test_a_list_of_options_that_the_prompt_would_lack_is_refused(cell: Any) -> None:
+    with pytest.raises(RowError, match="'options' is not a list of texts"):
+        Choice.claims(Problem("p", "How much?", "A"), {"options": cell, "answer": "A"})
 
 
 def test_a_row_without_options_is_refused() -> None:

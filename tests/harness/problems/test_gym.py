@@ -79,6 +79,7 @@ def test_parameters_are_numbers_truth_values_texts_and_lists() -> None:
         ("gym:chain_sum:min_terms", "min_terms"),
         ("gym:chain_sum:size=many", "size"),
         ("gym:chain_sum:size=0", "size"),
+        ("gym:chain_sum:size=3,size=4", "twice"),
         ("gym:chain_sum:seed=-1", "seed"),
         ("gym:chain_sum:allow_negation=1", "true or false"),
         ("gym:chain_sum:min_terms=9,max_terms=2", "max_terms"),

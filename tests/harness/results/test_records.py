@@ -1,5 +1,6 @@
 """Records of members and steps, and how results count what they say."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,21 @@ def test_members_that_say_the_same_are_one_group_whatever_their_spelling() -> No
     assert [m["correct"] for m in record["members"]] == [False, True] * 3 + [True, False]
 
 
-@pytest.mark.parametrize(("value", "score"), [(1.2, 1.0), (-0.1, 0.0), (NAN, 0.0), (0.4, 1.2)])
-def test_a_grade_beyond_0_to_1_is_refused(value: float, score: float) -> None:
+@pytest.mark.parametrize(
+    ("value", "score"), [(1.2, 1.0), (-0.1, 0.0), (NAN, 0.0), (0.4, 1.2), ("0.5", 1.0), (1.0, "1")]
+)
+def test_a_grade_that_is_no_number_from_0_to_1_is_refused(value: Any, score: Any) -> None:
     grades = [Grade(1.0), Grade(value), Grade(None)]
     with pytest.raises(UserError, match="from 0 to 1"):
         record(0, [member("")] * 3, Graded(grades, score))
+
+
+def test_grades_of_numpy_are_stored_as_numbers() -> None:
+    values = [np.float32(0.25), np.float64(0.5), np.int64(1), np.bool_(True)]
+    grades = [Grade(value) for value in values]  # type: ignore[arg-type]
+    stored = record(0, [member("")] * 4, Graded(grades, np.float32(0.5)))  # type: ignore[arg-type]
+    assert stored == json.loads(json.dumps(stored))
+    assert [m["correct"] for m in stored["members"]] == [False, False, True, True]
 
 
 def test_a_score_is_no_right_answer_and_counts_in_the_mean() -> None:

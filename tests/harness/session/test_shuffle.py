@@ -9,6 +9,8 @@ from core.base.errors import UserError
 from core.rsa import BASELINE
 from core.types import Problem
 from harness.problems.sets import ProblemSet
+from harness.report import compare, report
+from harness.report.data import load as load_results
 from harness.run import solve_sync
 from harness.session import regrade
 from tests.fakes.server import ScriptedServer
@@ -36,6 +38,30 @@ def test_runs_show_the_options_in_an_order_of_their_seed_and_can_be_merged(
     prompts = "\n\n".join(asked)
     assert all(statement in prompts for statement in statements)
     assert prompts.count("put the letter of the right option in \\boxed{}") == len(statements)
+
+
+def test_runs_with_other_orders_are_compared_by_problem(
+    server: ScriptedServer, results: Path
+) -> None:
+    for name, more in (("plain", {}), ("one", {"SEED": 3}), ("all", {"RUNS": 3})):
+        shuffle = {"SHUFFLE": 1} if more else {}
+        solve_sync(BASELINE, CHOICES, name=name, N=1, **shuffle, **more)
+    first, *others = [compare.result(load_results(name)) for name in ("plain", "one", "all")]
+    for other in others:
+        assert first.final.keys() == other.final.keys() == {("p1", "42"), ("p2", "42")}
+
+
+def test_a_line_of_json_has_the_shown_options_and_their_letter(
+    server: ScriptedServer, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"problem": "How much?", "choices": OPTIONS, "answer": 2}]
+    solve_sync(BASELINE, rows, name="one", N=1, SHUFFLE=1, SEED=3)
+    capsys.readouterr()
+    report.main(["one", "--jsonl", "-"])
+    line = json.loads(capsys.readouterr().out)
+    row = load(results, "one")["problems"][0]
+    assert (line["problem"], line["answer"]) == (row["statement"], row["answer"])
+    assert "\nA. " in line["problem"] and line["choices"] == OPTIONS
 
 
 def test_a_regraded_run_reads_its_own_order(server: ScriptedServer, results: Path) -> None:
