@@ -23,7 +23,7 @@ from harness.results.over_runs import MERGES
 
 METRICS = ("mean accuracy", "majority accuracy")
 OF_PROOFS = tuple(tables.SHARES.values())
-ProblemKey = tuple[str, str]  # id and reference answer
+ProblemKey = tuple[str, str]  # id and published reference answer
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def result(run: Results) -> Result:
     for problem in begun:
         values = _values(problem.steps[-1])
         if values is not None:
-            graded[problem.id, str(problem.answer)].append(_Graded(problem, values))
+            graded[problem.id, str(problem.published_answer)].append(_Graded(problem, values))
     if begun and not graded:
         raise UserError(
             f"{run.name} is not graded, so it can't be compared. Grade it with scripts/grade.sh"

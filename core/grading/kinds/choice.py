@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from core.base import seeds
 from core.base.errors import RowError
@@ -144,3 +144,9 @@ def _ordered(problem: Problem, order: Sequence[int]) -> Problem:
 def _moved(answer: str | None, order: Sequence[int]) -> str | None:
     """Return the letter of the right option after its move."""
     return None if answer is None else LETTERS[order.index(LETTERS.index(answer))]
+
+
+def published_answer(answer: str | None, details: Mapping[str, Any]) -> str | None:
+    """Return the reference answer before the options in `details` were shuffled."""
+    order = details.get("order")
+    return LETTERS[order[LETTERS.index(answer)]] if order and answer else answer
