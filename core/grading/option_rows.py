@@ -142,6 +142,27 @@ def letter_of_reference(options: Found) -> str:
     )
 
 
+def check_numbers(rows: Sequence[Found]) -> None:
+    """Raise RowError if one row's number is the text of an option, but another row's number may be
+    a text or an index."""
+    texts: list[str] = []
+    unclear: list[str] = []
+    for options in rows:
+        text = _text(options.reference)
+        is_number = isinstance(options.reference, (int, float)) and text not in options.labels
+        if is_number and not options.is_index and text in options.options:
+            index = _index(text, options)
+            if index is None:
+                texts.append(text)
+            elif options.options[index] != text:
+                unclear.append(text)
+    if texts and unclear:
+        raise RowError(
+            f"the answer {texts[0]:.40} is the text of an option, but {unclear[0]} may be an index",
+            "Give letters",
+        )
+
+
 def check_options(options: Found) -> None:
     """Raise RowError if the options of a row are too few, too many, empty or equal."""
     texts = options.options
@@ -270,7 +291,7 @@ def _in_columns(problem: Problem, cells: Cells) -> Found | None:
 
 def _in_statement(problem: Problem, cells: Cells) -> Found | None:
     """Find lines such as "Option A : 40" or "A. 40" at the end of the statement, or "(A) 40 (B) 41"
-    within a line, if the answer is a letter or one of the options."""
+    within a line. The answer must be a letter or an option."""
     spans = _spans(problem.statement)
     texts = tuple(problem.statement[start:end] for start, end in spans)
     options = _found(problem, cells, texts, spans=spans)

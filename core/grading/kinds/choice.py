@@ -108,6 +108,12 @@ class Choice(Kind):
         )
 
     @classmethod
+    def check_together(cls, rows: Sequence[tuple[Problem, Cells]]) -> None:
+        """Raise RowError if numbers are indices in some rows, and texts of options in others."""
+        found = (option_rows.found(problem, cells) for problem, cells in rows)
+        option_rows.check_numbers(list(filter(None, found)))
+
+    @classmethod
     def shuffled(cls, problem: Problem, seed: int) -> Problem:
         options = problem.details.get("options", ())
         if any(map(_MENTIONS.search, options)):
