@@ -42,7 +42,7 @@ _CHOOSES = (
     r"(?:choose|chose|chosen|pick|select|say|go(?:ing)? with|opt for)\b(?: the answer)?(?= )"
 )
 _CHOOSES_IN_CHINESE = (
-    r"(?:[故应该案以此我\n]|\A)选择?(?:答案)?[ :]*(?=(?:选项 ?)?\(?[A-Z](?![a-z]))"
+    r"(?:[故应该案以此我题\n]|\A)选择?(?:答案)?[ :]*(?=(?:选项 ?)?\(?[A-Z](?![a-z]))"
 )
 _ANNOUNCED = re.compile(
     rf"(?i){_HEADING}|{_CHOOSES}|{_CHOOSES_IN_CHINESE}"
@@ -143,7 +143,8 @@ def _is_doubtful(text: str, match: re.Match[str], truncated: bool) -> bool:
     sentence = SENTENCES.split(text[max(0, match.start() - MAX_BEFORE) : match.start()])[-1]
     clause = re.split("[,;]", sentence)[-1]
     is_question = re.match(r"[^.!\n]*\?", behind) is not None
-    return is_question or HEDGED.search(clause) is not None
+    is_hedged = HEDGED.search(clause) or re.search(r"(?i)\bnor\b", clause)
+    return is_question or is_hedged is not None
 
 
 def own_line(text: str, options: Options) -> str:

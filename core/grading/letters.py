@@ -62,6 +62,7 @@ _BEHIND = (
 _BEGINS = re.compile(
     rf"(?:{NAMED})?(?:[(\[]([A-Za-z])[)\]]|([A-Z])[)\]])|{NAMED}([A-Z])\b|([A-Za-z])(?={_BEHIND})"
 )
+_OR_ANOTHER = re.compile(r",? or\b.*(?<![A-Za-z])[A-Z](?![A-Za-z])")
 _SURE = re.compile(rf"{NAMED}|[(\[]?[A-Za-z][)\]]")
 _MENTION = re.compile(
     r"\b(?i:option|choice|answer|letter)s? ?:? ?\(?([A-Z])\b|(?<![A-Za-z])\(([A-Z])\)"
@@ -176,7 +177,7 @@ class Options:
         if several:
             return several["list"]
         begun = _BEGINS.match(text)
-        if begun:
+        if begun and not _OR_ANOTHER.match(text, begun.end()):
             return self._named(begun, _clause(text[begun.end() :]))
         if _DENIES.search(text):
             return ""
