@@ -139,6 +139,10 @@ class Kind:
         return problem
 
     @classmethod
+    def check_together(cls, rows: Sequence[tuple[Problem, Cells]]) -> None:
+        """Raise RowError if the rows of a set contradict each other."""
+
+    @classmethod
     def shuffled(cls, problem: Problem, seed: int) -> Problem:
         """Return the problem with its options in an order drawn from the seed (SHUFFLE)."""
         return problem

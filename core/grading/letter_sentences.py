@@ -6,7 +6,7 @@ agree. Without either, the last or the first line counts, if it is a letter."""
 import re
 
 from core.base.turns import LINE_ENDS
-from core.grading.letters import NAMED, Options
+from core.grading.letters import NAMED, Options, half_width
 from core.grading.plain import shown
 from core.grading.statements import (
     ADVERB,
@@ -33,15 +33,19 @@ _HEADING = (
 )
 _SUBJECT = (
     r"(?<!to )(?<!can )(?:\b(?:answers?|ans|antwort|réponse|respuesta|resposta|risposta|ответ"
-    rf"|{_RIGHT} (?:answer )?{_THING}s?|the (?:answer )?(?:option|choice)(?: that \w+)?"
-    rf"|my (?:choice|pick)|letter of the {_RIGHT} {_THING})\b|答案|答え)[ _*]*"
+    rf"|(?<!nicht )richtig|{_RIGHT} (?:answer )?{_THING}s?"
+    r"|the (?:answer )?(?:option|choice)(?: that \w+)?"
+    rf"|my (?:choice|pick)|letter of the {_RIGHT} {_THING})\b|答案|答え|正确的?选项)[ _*]*"
 )
 _CHOOSES = (
     r"(?:\b(?:I|we)(?:['’](?:d|ll|m)| would| will| have| must| am)? |\blet['’]s |(?:\A|\n) *)"
     r"(?:choose|chose|chosen|pick|select|say|go(?:ing)? with|opt for)\b(?: the answer)?(?= )"
 )
+_CHOOSES_IN_CHINESE = (
+    r"(?:[故应该案以此我题\n]|\A)选择?(?:答案)?[ :]*(?=(?:选项 ?)?\(?[A-Z](?![a-z]))"
+)
 _ANNOUNCED = re.compile(
-    rf"(?i){_HEADING}|{_CHOOSES}"
+    rf"(?i){_HEADING}|{_CHOOSES}|{_CHOOSES_IN_CHINESE}"
     rf"|{_SUBJECT}{QUALIFIER}(?:[:：=]>?|->|→| - |{IS}| are\b),?(?: ?{ADVERB}(?!\w),?)*[ :]*"
 )
 # Option C is correct. (C) 42 is the correct answer.
@@ -53,14 +57,19 @@ _CALLED = re.compile(
     rf" (?:(?i:{_BEST})\b(?P<called>(?i: {_THING}\b)?)|(?P<answer>(?i:final )?answer))"
 )
 _MATCHES = re.compile(
-    r"\b(?:correspond(?:s|ing)? to|match(?:es|ing)?|which is|this is|is given (?:by|in))"
-    rf" (?:{NAMED}\(?|\()([A-Z])\b"
+    r"\b(?:correspond(?:s|ing)? to|match(?:es|ing)?|is given (?:by|in)"
+    rf"|(?:which|this|solution) is) (?:{NAMED}\(?|\()([A-Z])\b"
 )
 # only C works
 _FITS = re.compile(
     rf"(?<![\w('’.-])(?:{NAMED})?\(?([A-Z])\)? (?i:works|fits|satisfies|holds|matches)\b"
 )
 _MAKES = re.compile(rf"\bmak(?:es|ing) (?:{NAMED})?\(?([A-Z])\)? (?P<answer>the {_RIGHT} {_THING})")
+# C. 42 (correct)
+_LABELLED = re.compile(
+    rf"(?m)^[ \t>*_-]*(?:{NAMED})?[(\[]?([A-Z])[)\].:] [^\n]{{1,200}}?[-–—→>:(][ *_]*"
+    r"(?i:(?:this is )?(?:the )?(?:correct|right)\b(?: (?:answer|option|choice))?)[).!*_ ]*$"
+)
 _IT_IS = re.compile(
     r"\b(?P<answer>(?i:it|that|this)(?: is|['’]s| must be| should be))(?: therefore| thus)?"
     rf" (?:{NAMED})?\(?([A-Z])\)?(?=[.!]*(?:\s*\n|\s*\Z|(?<=[.!])\s))"
@@ -76,8 +85,9 @@ MAX_BEFORE = 200  # characters of the sentence before a letter that may hedge it
 
 
 def announced(text: str, options: Options, truncated: bool) -> list[str]:
-    """Return the answers that a plain `text` announces, the last answer last. The list is empty if
-    a later sentence withdraws them."""
+    """Return the answers that a plain `text` announces, the last answer last. If a later sentence
+    withdraws them, only the answers after it remain."""
+    text = half_width(text)
     answers: list[str] = []
     rest = ""  # the text after the last answer
     for statement in statements_in(text, _ANNOUNCED):
@@ -91,8 +101,9 @@ def announced(text: str, options: Options, truncated: bool) -> list[str]:
                 answers.clear()
     called = _called(text, truncated)
     answers = answers or called["answer"]
-    if any(map(_WITHDRAWN.search, SENTENCES.split(rest))):
-        return []
+    withdrawn = list(_WITHDRAWN.finditer(rest))
+    if withdrawn:
+        return _called(rest[withdrawn[-1].end() :], truncated)["answer"]
     correct = set(called["correct"])
     if not answers and len(correct) == 1:
         answers = [correct.pop()]
@@ -114,7 +125,7 @@ def _stated(statement: Statement, options: Options) -> str:
 def _called(text: str, truncated: bool) -> dict[str, list[str]]:
     """Return the letters that a text calls the answer, and those that it calls correct."""
     called: dict[str, list[str]] = {"answer": [], "correct": []}
-    for pattern in (_CALLED, _MATCHES, _FITS, _MAKES, _IT_IS):
+    for pattern in (_CALLED, _MATCHES, _FITS, _MAKES, _LABELLED, _IT_IS):
         for match in pattern.finditer(text):
             letters = [group for group in match.groups() if group and len(group) == 1]
             if not _is_doubtful(text, match, truncated):
@@ -132,7 +143,8 @@ def _is_doubtful(text: str, match: re.Match[str], truncated: bool) -> bool:
     sentence = SENTENCES.split(text[max(0, match.start() - MAX_BEFORE) : match.start()])[-1]
     clause = re.split("[,;]", sentence)[-1]
     is_question = re.match(r"[^.!\n]*\?", behind) is not None
-    return is_question or HEDGED.search(clause) is not None
+    is_hedged = HEDGED.search(clause) or re.search(r"(?i)\bnor\b", clause)
+    return is_question or is_hedged is not None
 
 
 def own_line(text: str, options: Options) -> str:

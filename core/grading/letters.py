@@ -29,8 +29,13 @@ _ESCAPED = re.compile(r"\\(?=[&%#])|\\(?:left|right)(?![A-Za-z])")
 _DELIMITER = re.compile(r"\\[()\[\]]|\\?\$")
 _BRACES = re.compile(r"\\?\{([^{}]*?)\\?\}")
 _MARKS = " *_`\"'“”‘’"
+# Full-width punctuation and letters, as in Chinese and Japanese
+_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3010: "[", 0x3011: "]"}
 # Words before a letter: the correct option
-NAMED = r"(?i:(?:the )?(?:correct |right |best )?(?:option|choice|letter|alternative)s?[ :=]+)"
+_NOUN = (
+    r"(?:option|choice|letter|alternative)s?|lettre|antwort|buchstabe|opción|letra|opção|lettera"
+)
+NAMED = rf"(?i:(?:the |l['’]|la |die |der )?(?:correct |right |best )?(?:(?:{_NOUN})[ :=]+|选项 ?))"
 _ANSWER = r"(?i:(?:the )?(?:correct |right |best |final )?answer(?: is)?[ :=]+)"
 _LONE = re.compile(rf"(?:{_ANSWER})?(?:{NAMED})?[(\[]?([A-Za-z])[)\]]?[.,;:!)]*")
 _JOINT = r"(?: ?[,/&+]| ?[,;]? and| ?[,;]? or) ?"
@@ -57,11 +62,13 @@ _BEHIND = (
 _BEGINS = re.compile(
     rf"(?:{NAMED})?(?:[(\[]([A-Za-z])[)\]]|([A-Z])[)\]])|{NAMED}([A-Z])\b|([A-Za-z])(?={_BEHIND})"
 )
+_OR_ANOTHER = re.compile(r",? or\b.*(?<![A-Za-z])[A-Z](?![A-Za-z])")
 _SURE = re.compile(rf"{NAMED}|[(\[]?[A-Za-z][)\]]")
 _MENTION = re.compile(
     r"\b(?i:option|choice|answer|letter)s? ?:? ?\(?([A-Z])\b|(?<![A-Za-z])\(([A-Z])\)"
 )
 _CLAUSE = re.compile(r"[,;(]| (?:because|since|as|which|where|so|is)\b")
+_OPENING = re.compile(rf"\A(?:{_ANSWER}|答案[是为:] ?|(?:la|el|die) (?=\(?[A-Z]\b))")
 _NOT_BUT = re.compile(r"\A(?i:not (?:option )?\(?[A-Z]\)?,? (?:but|it is|it['’]s|rather) )")
 _ADVERB = re.compile(
     r"\A(?i:(?:most )?(?:probably|likely|clearly|definitely|obviously|actually|certainly|still) )"
@@ -72,9 +79,15 @@ _DENIES = re.compile(
 )
 
 
+def half_width(text: str) -> str:
+    """Return `text` with ASCII letters and punctuation: （Ｃ） is (C)."""
+    return text.translate(_FULL_WIDTH)
+
+
 def undressed(text: str) -> str:
     r"""Return `text` without commands and marks around its content: \text{(C) }42 is (C) 42."""
     before = ""
+    text = half_width(text)
     while text != before:
         before = text
         text = _COMMAND.sub(_content, text)
@@ -98,7 +111,8 @@ def _folded(text: str) -> str:
 
 def _meaning(text: str) -> str:
     """Return the canonical form of a formula, or "" for a longer text."""
-    return canonical(read_value(text) or "") if len(text) <= MAX_FORMULA else ""
+    form = canonical(read_value(text) or "") if len(text) <= MAX_FORMULA else ""
+    return re.sub(r"\\sqrt ?(\w)", r"\\sqrt{\1}", form)
 
 
 def _named_thing(text: str) -> str:
@@ -153,7 +167,8 @@ class Options:
 
     def phrase(self, phrase: str) -> str:
         """Return the answer of a phrase, such as the words after "The answer is", or ""."""
-        text = _NOT_BUT.sub("", _ADVERB.sub("", undressed(phrase[:MAX_ANSWER_CHARS])))
+        text = _OPENING.sub("", undressed(phrase[:MAX_ANSWER_CHARS]))
+        text = _NOT_BUT.sub("", _ADVERB.sub("", text))
         text = text.rstrip(" .!")
         answer = self._answer(text)
         if answer:
@@ -162,7 +177,7 @@ class Options:
         if several:
             return several["list"]
         begun = _BEGINS.match(text)
-        if begun:
+        if begun and not _OR_ANOTHER.match(text, begun.end()):
             return self._named(begun, _clause(text[begun.end() :]))
         if _DENIES.search(text):
             return ""

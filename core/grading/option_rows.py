@@ -6,9 +6,9 @@ SHAPES lists functions that find options. Each example is in tests/core/grading/
 import ast
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, takewhile
 from typing import Any
 
@@ -19,10 +19,30 @@ from core.types import Problem
 
 Cells = Mapping[str, Any]
 
-LISTS = ("choices", "options", "answer_choices", "question.choices", "endings")
+LISTS = (
+    "choices",
+    "options",
+    "answer_choices",
+    "answer_options",
+    "possible_answers",
+    "alternatives",
+    "question.choices",
+    "endings",
+)
 # A, B, C, … and Option A, Option B, …, also with numbers instead of letters
 PREFIXES = ("", "option_", "option", "op", "opt_", "choice_", "choice", "answer_", "answer")
-NUMBERED = ("option", "option_", "choice", "choice_", "ending", "ending_", "sol", "answer_")
+NUMBERED = (
+    "option",
+    "option_",
+    "choice",
+    "choice_",
+    "ending",
+    "ending_",
+    "sol",
+    "answer_",
+    "answer",
+    "",
+)
 RIGHT = "correct_answer"
 WRONG = ("incorrect_answer_{}", "distractor{}", "distractor_{}")  # numbered from 1
 WRONG_LIST = "incorrect_answers"
@@ -37,6 +57,7 @@ TITLES = {"ctx": CONTINUED, "startphrase": CONTINUED, "sentence": FILLED}
 _LABELLED = re.compile(r"\s*[(\[]?([A-Za-z])\s*[).:\]]\s*(.*)", re.DOTALL)
 _OPTION_LINE = r"(?m)^[ \t]*(?:Option ([A-Z]) ?[:.)]|\(([A-Z])\)|([A-Z])[.):])[ \t]*"
 _LINE = re.compile(_OPTION_LINE)
+_WITHIN_LINE = re.compile(r"(?<=\s)\(?([A-Z])\)[ \t]*")
 _LETTER = re.compile(r"\(?([A-Z])\)?\.?")
 
 
@@ -64,8 +85,17 @@ def found(problem: Problem, cells: Cells) -> Found | None:
     for shape in SHAPES:
         options = shape(problem, cells)
         if options is not None:
-            return options
+            return options if options.is_right_first else _where_shown(options, problem.statement)
     return None
+
+
+def unnamed(problem: Problem, cells: Cells) -> str:
+    """Return the name of a column with several texts if the answer is a letter, or "". The texts
+    may be options under an unknown name."""
+    if not re.fullmatch("[A-J]", problem.answer or ""):
+        return ""
+    names = (name for name, cell in cells.items() if len(_texts(cell) or ()) > 1)
+    return next(names, "")
 
 
 def question(problem: Problem, cells: Cells) -> str:
@@ -74,7 +104,9 @@ def question(problem: Problem, cells: Cells) -> str:
     for name, title in TITLES.items():
         if not text and _text(cells.get(name)):
             text = title.format(_text(cells[name]))
-    return text
+    passage = _text(cells.get("text"))  # LogiQA 2.0
+    is_known = passage in text or text in passage
+    return text if is_known else f"{passage}\n\n{text}"
 
 
 def letter_of_reference(options: Found) -> str:
@@ -108,6 +140,27 @@ def letter_of_reference(options: Found) -> str:
         f"Give a letter, the text of an option, or an index from {options.first} to {last}",
         f"{text:.40}",
     )
+
+
+def check_numbers(rows: Sequence[Found]) -> None:
+    """Raise RowError if one row's number is the text of an option, but another row's number may be
+    a text or an index."""
+    texts: list[str] = []
+    unclear: list[str] = []
+    for options in rows:
+        text = _text(options.reference)
+        is_number = isinstance(options.reference, (int, float)) and text not in options.labels
+        if is_number and not options.is_index and text in options.options:
+            index = _index(text, options)
+            if index is None:
+                texts.append(text)
+            elif options.options[index] != text:
+                unclear.append(text)
+    if texts and unclear:
+        raise RowError(
+            f"the answer {texts[0]:.40} is the text of an option, but {unclear[0]} may be an index",
+            "Give letters",
+        )
 
 
 def check_options(options: Found) -> None:
@@ -156,8 +209,7 @@ def statement_with(problem: Problem, texts: Sequence[str]) -> str:
     lines = lines_of(problem.details["options"])
     if statement.endswith(lines):
         return statement.removesuffix(lines) + lines_of(texts)
-    shown = _in_statement(problem, {})
-    spans = shown.spans if shown else ()
+    spans = _spans(statement)
     for (start, end), text in reversed(list(zip(spans, texts, strict=True))):
         statement = statement[:start] + text + statement[end:]
     return statement
@@ -184,7 +236,7 @@ def _right_and_wrong(problem: Problem, cells: Cells) -> Found | None:
     wrong = _texts(cells.get(WRONG_LIST)) or ()
     for name in WRONG:
         if not wrong:
-            wrong = tuple(_numbered(cells, name, 1))
+            wrong = _numbered(cells, name, 1)
     if not right or not wrong:
         return None
     return Found((right, *wrong), 0, is_index=True, is_right_first=True)
@@ -223,34 +275,63 @@ def _in_columns(problem: Problem, cells: Cells) -> Found | None:
     """Find the columns A, B, C, …, opa, opb, … or option1, option2, and so on."""
     for prefix in PREFIXES:
         names = [f"{prefix}{letter}" for letter in LETTERS.lower()]
-        texts = tuple(takewhile(bool, (_text(cells.get(name)) for name in names)))
+        texts = _in_cells(cells, names)
         if len(texts) >= 2:
             options = _found(problem, cells, texts)
-            # a and b may be numbers of a problem in words
-            return options if len(prefix) > 1 or _is_letter(options) else None
+            # a, b and c may be numbers of a problem in words
+            are_numbers = len(texts) < 4 and all(re.fullmatch(r"[-\d.,/]*", text) for text in texts)
+            return options if prefix or not are_numbers or _is_letter(options) else None
     for prefix in NUMBERED:
         for first in (0, 1):
-            texts = tuple(_numbered(cells, prefix + "{}", first))
+            texts = _numbered(cells, prefix + "{}", first)
             if len(texts) >= 2:
                 return _found(problem, cells, texts, first=first)
     return None
 
 
 def _in_statement(problem: Problem, cells: Cells) -> Found | None:
-    """Find lines such as "Option A : 40" or "A. 40" at the end of the statement, if the answer is
-    one of their letters. An option may have several lines."""
-    statement = problem.statement
-    lines = _last_list(list(_LINE.finditer(statement)))
-    ends = [line.start() for line in lines[1:]] + [len(statement)]
+    """Find lines such as "Option A : 40" or "A. 40" at the end of the statement, or "(A) 40 (B) 41"
+    within a line. The answer must be a letter or an option."""
+    spans = _spans(problem.statement)
+    texts = tuple(problem.statement[start:end] for start, end in spans)
+    options = _found(problem, cells, texts, spans=spans)
+    reference = _text(options.reference)
+    if (
+        len(texts) > 2
+        and reference
+        and (_LETTER.fullmatch(reference) or _named(reference, options))
+    ):
+        return options
+    return options if len(texts) == 2 and _is_letter(options) else None
+
+
+def _spans(statement: str) -> tuple[tuple[int, int], ...]:
+    """Return the places of the options at the end of a statement. An option may have several
+    lines."""
+    spans = _spans_after(_last_list(_LINE.finditer(statement)), statement)
+    if len(spans) > 1:
+        return spans
+    spans = _spans_after(_last_list(_WITHIN_LINE.finditer(statement)), statement)
+    return spans if len(spans) > 2 and all(start < end for start, end in spans) else ()
+
+
+def _spans_after(marks: Sequence[re.Match[str]], statement: str) -> tuple[tuple[int, int], ...]:
+    """Return the places of the texts after `marks` such as "A)"."""
+    ends = [mark.start() for mark in marks[1:]] + [len(statement)]
     spans: list[tuple[int, int]] = []
-    for line, end in zip(lines, ends, strict=False):
-        text = statement[line.end() : end]
+    for mark, end in zip(marks, ends, strict=False):
+        text = statement[mark.end() : end]
         if end == len(statement):  # an instruction may follow the last option
             text = _without_instruction(text, [statement[a:b] for a, b in spans])
-        spans.append((line.end(), line.end() + len(text.rstrip())))
-    texts = tuple(statement[start:end] for start, end in spans)
-    options = _found(problem, cells, texts, spans=tuple(spans))
-    return options if len(texts) >= 2 and _is_letter(options) else None
+        spans.append((mark.end(), mark.end() + len(text.rstrip())))
+    return tuple(spans)
+
+
+def _where_shown(options: Found, statement: str) -> Found:
+    """Return the options with their places in the statement, if it shows all of them."""
+    spans = _spans(statement)
+    is_shown = tuple(statement[start:end] for start, end in spans) == options.options
+    return replace(options, spans=spans) if is_shown else options
 
 
 def _unreadable(problem: Problem, cells: Cells) -> None:
@@ -291,7 +372,7 @@ def _found(problem: Problem, cells: Cells, texts: tuple[str, ...], **more: Any) 
     return Found(texts, problem.answer, **more)
 
 
-def _last_list(lines: list[re.Match[str]]) -> list[re.Match[str]]:
+def _last_list(lines: Iterable[re.Match[str]]) -> list[re.Match[str]]:
     """Return the last lines whose letters are A, B, C and so on."""
     listed: list[re.Match[str]] = []
     for line in lines:
@@ -325,10 +406,18 @@ def _is_letter(options: Found) -> bool:
     return letter is not None and letter[1] in LETTERS[: len(options.options)]
 
 
-def _numbered(cells: Cells, name: str, first: int) -> Iterator[str]:
-    """Yield the texts of the columns with this name and the numbers from `first` on."""
-    texts = (_text(cells.get(name.format(number))) for number in count(first))
-    return takewhile(bool, texts)
+def _numbered(cells: Cells, name: str, first: int) -> tuple[str, ...]:
+    """Return the texts of the columns with this name and the numbers from `first` on."""
+    return _in_cells(cells, map(name.format, count(first)))
+
+
+def _in_cells(cells: Cells, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the texts of the columns with these names, up to the first that is missing. Empty
+    texts at the end are left out."""
+    texts = [_text(cells[name]) for name in takewhile(cells.__contains__, names)]
+    while texts and not texts[-1]:
+        texts.pop()
+    return tuple(texts)
 
 
 def _parsed(cell: Any) -> Any:

@@ -30,11 +30,14 @@ _HEADING = (
 )
 _SUBJECT = (
     r"(?<!to )(?<!can )(?:\b(?:answer|ans|correct (?:option|choice)|antwort|réponse|respuesta"
-    r"|resposta|risposta|ответ)|答案|答え)\b[ _*]*"
+    r"|resposta|risposta|ответ)\b|答案|答え)[ _*]*"
 )
-QUALIFIER = r"(?:final ?|(?:to|for|of|in|that|I|we|you)\b[^.:=\n]{1,60}?|\([^()\n]{1,40}\))?"
+QUALIFIER = (
+    r"(?:final ?|(?:correct[ea]|corretta)\b"
+    r"|(?:to|for|of|in|that|I|we|you)\b[^.:=\n]{1,60}?|\([^()\n]{1,40}\))?"
+)
 IS = (
-    r"(?P<is>,? ?(?:is|was|equals|ist|est|es|é|è|(?:would|should|will|must) be"
+    r"(?P<is>,? ?(?:is|was|equals|ist|lautet|est|es|é|è|(?:would|should|will|must) be"
     r"|comes (?:out )?to)\b|[是为は])"
 )
 ADVERB = (
@@ -43,7 +46,7 @@ ADVERB = (
 )
 _ANNOUNCEMENT = re.compile(
     rf"(?i){_HASHES}|{_HEADING}"
-    rf"|{_SUBJECT}{QUALIFIER}(?:[:：=]>?|->|→| - |{IS}),?(?: ?{ADVERB}(?!\w),?)*[ :]*"
+    rf"|{_SUBJECT}{QUALIFIER}(?:[:：=]>?|->|→| - |{IS}),?(?: ?{ADVERB}(?!\w),?)*[ :：]*"
 )
 _END = re.compile(rf"[.!?](?=\s|\Z)(?!(?<=[: ][A-E]\.) \$?\d)|[{LINE_ENDS}。]")
 SENTENCES = re.compile(rf"(?<=[.!?])[_’)]*\s+|[{LINE_ENDS}]+|(?<=。)")

@@ -67,6 +67,10 @@ def check(
             first = locations.setdefault(problem.id, draft.location)
             if first != draft.location:
                 raise RowError("an id repeats", NEW_IDS, _repeated(problem.id, first))
+    for kind in kinds().values():
+        own = [draft for draft in drafts if (draft.kind or usual) is kind]
+        with faults.caught(source):
+            kind.check_together([(draft.problem, draft.cells) for draft in own])
     faults.check()
     return tuple(problems)
 

@@ -13,7 +13,7 @@ from core.grading.kinds import kinds
 INPUT = "input"
 TARGET = "target"
 INSTRUCTION = "instruction"  # Alpaca's column of the task, whose "input" is data for it
-PASSAGES = ("passage", "article", "context")  # texts before a question
+PASSAGES = ("passage", "article", "context", "premise")  # texts before a question
 # columns of pictures, which a request lacks
 PICTURES = ("image", "images", "image_1", "decoded_image", "picture", "figure", "figures")
 # This project's name of a column, and all accepted names. The first of these names that a row has

@@ -13,7 +13,6 @@ from core.base.errors import Parser, UserError, command, one_line
 from core.base.prices import format_dollars as dollars
 from core.base.stats import Paired, holm, mean_by_problem, paired, relative_change
 from core.base.terminal import columns, wrapped
-from core.grading.letters import LETTERS
 from harness.report import tables
 from harness.report.data import Results, load
 from harness.report.table import Column, Table
@@ -24,7 +23,7 @@ from harness.results.over_runs import MERGES
 
 METRICS = ("mean accuracy", "majority accuracy")
 OF_PROOFS = tuple(tables.SHARES.values())
-ProblemKey = tuple[str, str]  # id and reference answer, or the text of the right option
+ProblemKey = tuple[str, str]  # id and published reference answer
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ def result(run: Results) -> Result:
     for problem in begun:
         values = _values(problem.steps[-1])
         if values is not None:
-            graded[problem.id, _reference(problem)].append(_Graded(problem, values))
+            graded[problem.id, str(problem.published_answer)].append(_Graded(problem, values))
     if begun and not graded:
         raise UserError(
             f"{run.name} is not graded, so it can't be compared. Grade it with scripts/grade.sh"
@@ -98,15 +97,6 @@ def result(run: Results) -> Result:
             count = total(item.tokens for item in in_runs)
             tokens[key] = None if count is None else count / len(in_runs)
     return Result(run.name, run.head, last_step, final, tokens)
-
-
-def _reference(problem: ProblemResult) -> str:
-    """Return the reference answer as text. For a choice, return the text of the right option,
-    because letters depend on SHUFFLE and SEED."""
-    reference = str(problem.answer)
-    options = problem.details.get("options")
-    by_letter = dict(zip(LETTERS, options, strict=False)) if isinstance(options, list) else {}
-    return str(by_letter.get(reference, reference))
 
 
 @dataclass(frozen=True)

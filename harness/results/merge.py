@@ -18,6 +18,7 @@ from msgspec import convert
 from core.base.errors import UserError, one_line
 from core.base.files import checked_amount
 from core.constants import OnProblems, Paid, Repeated, Seeded, Served, rules
+from core.grading.kinds.choice import published_answer
 from harness.results import read, warnings, write
 from harness.results.metrics import of_rows
 from harness.results.model import Row, Seed
@@ -163,13 +164,9 @@ def _check(first: _Source, other: _Source) -> None:
 
 
 def _problems(source: _Source) -> list[tuple[str, str | None]]:
-    """Return the ids and answers of the problems. Runs may differ in the order of shuffled options,
-    and so in the letters of answers."""
-    pairs = []
-    for row in source.rows:
-        is_shuffled = "order" in row.get("details", {})
-        pairs.append((row["id"], None if is_shuffled else row["answer"]))
-    return pairs
+    """Return the ids and the published answers of the problems."""
+    answers = (published_answer(row["answer"], row.get("details", {})) for row in source.rows)
+    return [(row["id"], answer) for row, answer in zip(source.rows, answers, strict=True)]
 
 
 def _shared(source: _Source) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 
 from core.base.fields import Amount, Count, Finite, Share
 from core.base.prices import Counted, Prices
+from core.grading.kinds.choice import published_answer
 from core.types import CUT, MAX_POINTS, end_of
 
 SCHEMA = 1
@@ -328,6 +329,11 @@ class ProblemResult(Record, frozen=True, kw_only=True):
     def name(self) -> str:
         """The problem's unique name within the results."""
         return self.id if self.seed is None else f"{self.id} SEED={self.seed}"
+
+    @property
+    def published_answer(self) -> str | None:
+        """The reference answer before the options were shuffled."""
+        return published_answer(self.answer, self.details)
 
     @property
     def graded_by(self) -> dict[str, str]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from core.base import seeds
 from core.base.errors import RowError
@@ -33,6 +33,7 @@ def _options(texts: tuple[str, ...]) -> Options:
 
 class Choice(Kind):
     name = "choice"
+    joins_boxes = True
     forms: ClassVar[Mapping[str, str]] = {
         BOXED: "put the letter of the right option in \\boxed{}.",
         TEXT: 'end with a last line "The answer is …" that states the letter of the right option.',
@@ -69,7 +70,8 @@ class Choice(Kind):
 
     @classmethod
     def claims(cls, problem: Problem, cells: Cells) -> bool:
-        return option_rows.found(problem, cells) is not None
+        is_found = option_rows.found(problem, cells) is not None
+        return is_found or option_rows.unnamed(problem, cells) != ""
 
     @classmethod
     def complete(cls, problem: Problem, cells: Cells) -> Problem:
@@ -77,6 +79,12 @@ class Choice(Kind):
         If the data set always puts the right option first, the problem's id decides the order.
         Raises RowError."""
         found = option_rows.found(problem, cells)
+        name = option_rows.unnamed(problem, cells)
+        if found is None and name:
+            raise RowError(
+                f"the answer is a letter, and the column {name!r:.40} may be its options",
+                'Rename this column to choices, or add the column answer_type with "math"',
+            )
         if found is None:
             raise RowError("no column has options", "Add the column choices, a list of texts")
         option_rows.check_options(found)
@@ -98,6 +106,12 @@ class Choice(Kind):
             answer_type=cls.name,
             details={"options": texts},
         )
+
+    @classmethod
+    def check_together(cls, rows: Sequence[tuple[Problem, Cells]]) -> None:
+        """Raise RowError if numbers are indices in some rows, and texts of options in others."""
+        found = (option_rows.found(problem, cells) for problem, cells in rows)
+        option_rows.check_numbers(list(filter(None, found)))
 
     @classmethod
     def shuffled(cls, problem: Problem, seed: int) -> Problem:
@@ -136,3 +150,9 @@ def _ordered(problem: Problem, order: Sequence[int]) -> Problem:
 def _moved(answer: str | None, order: Sequence[int]) -> str | None:
     """Return the letter of the right option after its move."""
     return None if answer is None else LETTERS[order.index(LETTERS.index(answer))]
+
+
+def published_answer(answer: str | None, details: Mapping[str, Any]) -> str | None:
+    """Return the reference answer before the options in `details` were shuffled."""
+    order = details.get("order")
+    return LETTERS[order[LETTERS.index(answer)]] if order and answer else answer

@@ -88,6 +88,12 @@ def test_a_letter_is_graded_and_votes_with_the_text_of_its_option() -> None:
         ({"options": {"A": "12", "B": "42"}, "answer": "B"}, ["12", "42"], "B"),
         ({"options": ["12", "42"], "answer": "B", "answer_index": 1}, ["12", "42"], "B"),
         ({"a": 12, "b": 42, "answer": "B"}, ["12", "42"], "B"),
+        ({"a": "home", "b": "away", "c": "here", "answer": 1}, ["home", "away", "here"], "B"),
+        ({"a": 12, "b": 24, "c": 42, "d": 56, "answer": "24"}, NUMBERS, "B"),
+        ({"a": "home", "b": "away", "c": "", "answer": "Option B"}, ["home", "away"], "B"),
+        ({"1": "12", "2": "42", "answer": 2}, ["12", "42"], "B"),
+        ({"answer0": "12", "answer1": "42", "label": 1}, ["12", "42"], "B"),
+        ({"alternatives": ["12", "42"], "answer": "B"}, ["12", "42"], "B"),
         ({"opa": "12", "opb": "42", "cop": 1}, ["12", "42"], "B"),
         ({"option1": "12", "option2": "42", "answer": "2"}, ["12", "42"], "B"),
         ({"sol1": "12", "sol2": "42", "label": 1}, ["12", "42"], "B"),
@@ -133,6 +139,23 @@ def test_other_columns_state_the_question() -> None:
     assert completed(cells, statement="").statement.startswith("The cat ate the _.\n\n")
 
 
+@pytest.mark.parametrize("answer", ["C", "(C)", "c", "42", "C) 42"])
+@pytest.mark.parametrize(
+    "statement", ["How much?\nA) 12\nB) 24\nC) 42\nD) 56", "How much? (A) 12 (B) 24 (C) 42 (D) 56"]
+)
+def test_a_statement_may_show_its_options(statement: str, answer: str) -> None:
+    problem = completed({}, statement, answer)
+    assert (problem.statement, problem.answer) == (statement, "C")
+    assert problem == completed({"choices": NUMBERS}, statement, answer), "not shown twice"
+    assert Choice.published(Choice.shuffled(problem, 1)) == problem
+
+
+def test_a_text_may_precede_a_question() -> None:
+    cells = {"options": NUMBERS, "text": "Six sevens."}
+    assert completed(cells).statement.startswith("Six sevens.\n\nHow much?")
+    assert completed(cells | {"text": "How much? B"}).statement.startswith("How much?\n\nA.")
+
+
 def test_options_in_the_statement_stay_there() -> None:
     problem = completed({}, statement=PUBLISHED, answer="B")
     assert problem.statement == PUBLISHED and problem.answer == "B"
@@ -147,6 +170,8 @@ def test_options_in_the_statement_stay_there() -> None:
         ({"choices": None, "options": []}, "B"),
         ({"a": 3, "b": 4}, "7"),
         ({"choices": {"text": None, "label": None}, "options": 4}, "7"),
+        ({"a": 1, "b": -4, "c": 3}, "2"),
+        ({"tags": NUMBERS}, "7"),
     ],
 )
 def test_other_rows_are_no_choices(cells: dict[str, Any], answer: str) -> None:
@@ -164,6 +189,7 @@ def test_other_rows_are_no_choices(cells: dict[str, Any], answer: str) -> None:
         (["12", "12", "24"], "A", "equal"),
         (["12", "", "24"], "A", "empty"),
         (["12"], "A", "fewer"),
+        (["", "12", "24"], "A", "empty"),
         ([str(number) for number in range(27)], "A", "more than 26"),
     ],
 )
@@ -181,6 +207,10 @@ def test_a_list_of_options_that_the_prompt_would_lack_is_refused(cell: Any) -> N
 
 
 def test_a_row_without_options_is_refused() -> None:
+    with pytest.raises(RowError, match="'values' may be its options"):
+        completed({"values": NUMBERS}, answer="B")
+    with pytest.raises(RowError, match="no option"):
+        completed({}, "How much?\nA) 12\nB) 24\nC) 42", "E")
     with pytest.raises(RowError, match="options"):
         Choice.complete(Problem("p", "?", "B"), {})
 

@@ -53,6 +53,17 @@ def test_bad_rows_are_named_in_one_error(tmp_path: Path) -> None:
         loaded(tmp_path / "set.json", rows)
 
 
+def test_numbers_are_either_indices_or_texts(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        Q | {"choices": ["0", "1", "2"], "answer": 1},
+        Q | {"choices": ["1", "2", "3"], "answer": 2},
+    ]
+    assert [problem.answer for problem in loaded(tmp_path / "set.json", rows)] == ["B", "C"]
+    rows.append(Q | {"choices": ["12", "42"], "answer": 42})
+    with pytest.raises(UserError, match=r"answer 42 .* but 2 may be an index in .*set\.json"):
+        loaded(tmp_path / "set.json", rows)
+
+
 def test_a_passage_precedes_its_question(tmp_path: Path) -> None:
     row = {"question": "Age?", "passage": "Tom is 3.", "options": ["2", "3"], "label": "B"}
     (problem,) = loaded(tmp_path / "set.json", [row])

@@ -141,6 +141,17 @@ def test_problems_pair_by_id_and_reference_answer(folder: Path) -> None:
     )
 
 
+def test_a_problem_pairs_with_itself_if_its_options_are_shuffled(folder: Path) -> None:
+    for name, answer, details in (
+        ("plain", "A", {"options": ["42", "24"]}),
+        ("shuffled", "B", {"options": ["24", "42"], "order": [1, 0]}),
+    ):
+        other = results([1.0], [1])
+        other["problems"][0] |= {"answer": answer, "details": details}
+        save(folder / f"{name}.json", other)
+    assert "paired over 1 problem" in table([read(n, folder) for n in ("plain", "shuffled")])
+
+
 @pytest.mark.parametrize(
     ("fields", "note"),
     [
