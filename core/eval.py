@@ -43,11 +43,14 @@ def extract_answer(text: str, answer_type: str = "math") -> str | None:
 
     Args:
         text: the output, with or without thinking.
-        answer_type: "math", "integer" for whole numbers from 0 to 999 (AIME), which lose units, or
-            another kind in core/grading/kinds.
+        answer_type: "math", "integer" for whole numbers from 0 to 999 (AIME), which lose units,
+            "choice" for the letter of an option, or another kind in core/grading/kinds.
 
     Returns:
-        The cleaned answer in LaTeX, or None if the text states none.
+        The cleaned answer (of "math", in LaTeX), or None if the text states none.
+
+    Raises:
+        UserError: if the answer type is unknown.
 
     Example:
         >>> extract_answer(r"So the area is \boxed{\dfrac{1}{2}}.")
@@ -68,13 +71,13 @@ def is_correct(answer: str | None, reference: str, answer_type: str = "math") ->
         answer: an answer such as "1/2", or an output that states one. None is wrong.
         reference: the reference answer.
         answer_type: "math" compares values with sympy. "integer" compares whole numbers from 0 to
-            999. Other kinds are in core/grading/kinds.
+            999, and "choice" letters. Other kinds are in core/grading/kinds.
 
     Returns:
         Whether they are equal. If sympy cannot decide, the answer counts as wrong.
 
     Raises:
-        UserError: if sympy's process does not start.
+        UserError: if the answer type is unknown, or sympy's process does not start.
 
     Example:
         >>> is_correct("0.5", r"\frac{1}{2}")
@@ -84,17 +87,21 @@ def is_correct(answer: str | None, reference: str, answer_type: str = "math") ->
         >>> is_correct("12 cm", "12 m")
         False
     """
+    kind = named(answer_type)()
     if not answer:
         return False
-    extracted = extract_answer(answer, answer_type)
-    return is_equal(answer if extracted is None else extracted, reference, answer_type) is True
+    extracted = kind.read(answer).answer
+    if extracted is None:
+        extracted = answer
+    return kind.is_equal(extracted, reference) is True
 
 
 def is_equal(answer: str | None, truth: str, answer_type: str = "math") -> bool | None:
     """Return whether `answer` equals `truth`, or None without a verdict (see Math.is_equal in
     core/grading/kinds/math.py, which may block for seconds). A missing answer is wrong. Raises
-    UserError if sympy's process does not start."""
-    return False if answer is None else named(answer_type)().is_equal(answer, truth)
+    UserError if the answer type is unknown, or sympy's process does not start."""
+    kind = named(answer_type)()
+    return False if answer is None else kind.is_equal(answer, truth)
 
 
 # --- vote ---
@@ -112,10 +119,11 @@ def majority_vote(answers: Sequence[str | None], answer_type: str = "math") -> s
         answer_type: "math", "integer" or another kind, as in extract_answer.
 
     Returns:
-        The winning answer in its shortest spelling, or None without votes.
+        The winning answer in its shortest spelling (of "task", the most frequent one), or None
+        without votes.
 
     Raises:
-        UserError: if sympy's process does not start.
+        UserError: if the answer type is unknown, or sympy's process does not start.
 
     Example:
         >>> majority_vote(["0.5", r"\frac{1}{2}", "3", None])
