@@ -62,7 +62,7 @@ class Choice(Kind):
         return letter_sentences.own_line(text, self.options)
 
     def canonical(self, answer: str) -> str:
-        return letter_of(answer)
+        return letter_of(self.value(answer) or answer)
 
     def fault(self, answer: str) -> str | None:
         return self.options.fault(answer)
@@ -90,7 +90,8 @@ class Choice(Kind):
         if not found.spans:
             question = option_rows.question(problem, cells)
             lines = option_rows.lines_of(texts)
-            statement = f"{question}\n\n{lines}" if question else ""
+            is_shown = not question or question.endswith(lines)
+            statement = question if is_shown else f"{question}\n\n{lines}"
         return replace(
             problem,
             statement=statement,
