@@ -76,8 +76,9 @@ def test_a_proof_has_no_answer(name: str) -> None:
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(UserError, match="interger"):
         kind_of(Problem("p", "?", "1", "interger"))
-    with pytest.raises(UserError, match="Did you mean integer"):
-        problem_of({"answer": 1, "answer_type": "interger"})
+    for typo, meant in {"interger": "integer", "choise": "choice", "maths": "math"}.items():
+        with pytest.raises(UserError, match=f"Did you mean {meant}"):
+            problem_of({"answer": 1, "answer_type": typo})
     assert problem_of({"answer": 1, "answer_type": "Numerical"}).answer_type == "integer"
 
 
