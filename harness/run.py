@@ -16,7 +16,7 @@ from core.constants import C
 from core.engines import environment
 from core.eval import by_answer
 from core.types import ANSWERS, Grader, Problem, Scaffold
-from harness.problems.check import check
+from harness.problems.check import check, checked
 from harness.problems.sets import ProblemSet
 from harness.report import tables
 from harness.report.data import Results
@@ -119,7 +119,7 @@ async def solve(
     Args:
         scaffold: A scaffold of harness/scaffolds, such as RSA.
         problems: The name of a problem set, the path of a file, or a list of Problem objects or of
-            dicts with "problem" and "answer".
+            dicts with "problem" and "answer" (see problems_of).
         name: The name of the results (default: the name of the scaffold's function).
         grader: The grading function, as for `run`.
         folder: The folder for the results (default: see results_dir).
@@ -192,10 +192,10 @@ def solve_sync(
 def problems_of(
     given: Sequence[Problem | Mapping[str, Any]], wanted: str = ANSWERS
 ) -> tuple[Problem, ...]:
-    """Check dicts like the rows of a file, and convert them to Problem objects. Problem objects are
-    not checked."""
+    """Convert dicts like the rows of a file to Problem objects. The kinds of Problem objects check
+    them as such rows, with their details as columns. Raises UserError."""
     if given and all(isinstance(row, Problem) for row in given):
-        return tuple(cast(Sequence[Problem], given))
+        return checked(cast(Sequence[Problem], given))
     rows = []
     for number, row in enumerate(given, 1):
         rows.append((f"problem {number}", dict(row) if isinstance(row, Mapping) else row))
