@@ -119,7 +119,7 @@ async def solve(
     Args:
         scaffold: A scaffold of harness/scaffolds, such as RSA.
         problems: The name of a problem set, the path of a file, or a list of Problem objects or of
-            dicts with "problem" and "answer" (see problems_of).
+            dicts with "problem" and "answer".
         name: The name of the results (default: the name of the scaffold's function).
         grader: The grading function, as for `run`.
         folder: The folder for the results (default: see results_dir).
