@@ -13,22 +13,12 @@ from string import ascii_uppercase
 
 from core.base.files import storable
 from core.grading.canonical import canonical, read_value
+from core.grading.markup import without_markup
 from core.types import MAX_ANSWER_CHARS
 
 LETTERS = ascii_uppercase
 MAX_FORMULA = 100  # most characters of an option that is compared as a formula
 
-_COMMAND = re.compile(
-    r"\\(?:text(?!color)\w*|math\w+|mbox|boxed|underline|boldsymbol|bm|operatorname|color ?\{\w+\}"
-    r"|textcolor ?\{\w+\}) ?(?:\{([^{}]*)\}|(?<=\\mathbf|\\mathrm) ([A-Za-z]))"
-)
-_SPACE = re.compile(
-    r"\\(?:q?quad|bf|rm|it|sf|tiny|small|large|Large|huge|Huge)(?![A-Za-z])|\\[ ,;:!]|[\s~\u00a0]+"
-)
-_ESCAPED = re.compile(r"\\(?=[&%#])|\\(?:left|right)(?![A-Za-z])")
-_DELIMITER = re.compile(r"\\[()\[\]]|\\?\$")
-_BRACES = re.compile(r"\\?\{([^{}]*?)\\?\}")
-_MARKS = " *_`\"'“”‘’"
 # Words before a letter: the correct option
 NAMED = r"(?i:(?:the )?(?:correct |right |best )?(?:option|choice|letter|alternative)s?[ :=]+)"
 _ANSWER = r"(?i:(?:the )?(?:correct |right |best |final )?answer(?: is)?[ :=]+)"
@@ -72,24 +62,8 @@ _DENIES = re.compile(
 )
 
 
-def undressed(text: str) -> str:
-    r"""Return `text` without commands and marks around its content: \text{(C) }42 is (C) 42."""
-    before = ""
-    while text != before:
-        before = text
-        text = _COMMAND.sub(_content, text)
-    text = _ESCAPED.sub("", _DELIMITER.sub("", text))
-    text = " ".join(_SPACE.sub(" ", text).split()).strip(_MARKS)
-    inner = _BRACES.fullmatch(text)
-    return inner[1].strip(_MARKS) if inner else text
-
-
-def _content(command: re.Match[str]) -> str:
-    return command[1] or command[2] or ""
-
-
 def _exact(text: str) -> str:
-    return undressed(text).rstrip(" .")
+    return without_markup(text).rstrip(" .")
 
 
 def _folded(text: str) -> str:
@@ -140,7 +114,7 @@ class Options:
             return None
         content = storable(content)
         answer = self.phrase(content)
-        text = undressed(content)
+        text = without_markup(content)
         return answer or ("" if _DENIES.search(text) else text)
 
     def fault(self, answer: str) -> str | None:
@@ -153,7 +127,7 @@ class Options:
 
     def phrase(self, phrase: str) -> str:
         """Return the answer of a phrase, such as the words after "The answer is", or ""."""
-        text = _NOT_BUT.sub("", _ADVERB.sub("", undressed(phrase[:MAX_ANSWER_CHARS])))
+        text = _NOT_BUT.sub("", _ADVERB.sub("", without_markup(phrase[:MAX_ANSWER_CHARS])))
         text = text.rstrip(" .!")
         answer = self._answer(text)
         if answer:
@@ -180,7 +154,7 @@ class Options:
     def marked(self, line: str) -> str:
         """Return the letter with which a `line` begins, as in (C) 42, or "". After a point or a
         colon, the text of an option must follow."""
-        text = undressed(line)
+        text = without_markup(line)
         match = _MARKED.fullmatch(text)
         if not match:
             return self._loose(text)
@@ -190,20 +164,20 @@ class Options:
 
     def several(self, line: str) -> str:
         """Return a `line` that is nothing but several letters, or ""."""
-        text = undressed(line)
+        text = without_markup(line)
         return text if self._is_several(text) else ""
 
     def is_marked(self, line: str) -> bool:
         """Return whether a `line` looks like an option in a list."""
-        return _MARKED.fullmatch(undressed(line)) is not None
+        return _MARKED.fullmatch(without_markup(line)) is not None
 
     def lone(self, line: str) -> str:
         """Return the letter that is all of a `line`, or ""."""
-        match = _LONE.fullmatch(undressed(line))
+        match = _LONE.fullmatch(without_markup(line))
         return match[1].upper() if match else ""
 
     def _answer(self, text: str) -> str:
-        """Return the answer that is all of an undressed `text`, or ""."""
+        """Return the answer that is all of a `text` without markup, or ""."""
         lone = _LONE.fullmatch(text)
         if lone and (lone[1].isupper() or lone[1].upper() in self.letters):
             letter = lone[1].upper()

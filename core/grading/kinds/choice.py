@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from core.base import seeds
 from core.base.errors import RowError
-from core.constants import BOXED, LAST_NUMBER, TEXT
+from core.constants import BOXED, TEXT
 from core.grading import letter_sentences, option_rows
 from core.grading.extraction import Extraction
 from core.grading.kind import Cells, Kind
@@ -36,7 +36,6 @@ class Choice(Kind):
     forms: ClassVar[Mapping[str, str]] = {
         BOXED: "put the letter of the right option in \\boxed{}.",
         TEXT: 'end with a last line "The answer is …" that states the letter of the right option.',
-        LAST_NUMBER: "end with a last line that contains only the letter of the right option.",
     }
 
     def __init__(self, problem: Problem | None = None) -> None:
@@ -45,8 +44,6 @@ class Choice(Kind):
         self.options = _options(tuple(texts))
 
     def read(self, text: str, way: str = BOXED, truncated: bool = False) -> Extraction:
-        """Read the letter of a reply. The form "number" is read like "text"."""
-        way = TEXT if way == LAST_NUMBER else way
         extraction = super().read(text, way, truncated)
         if extraction.answer is None:
             return extraction
@@ -62,7 +59,7 @@ class Choice(Kind):
         return letter_sentences.own_line(text, self.options)
 
     def canonical(self, answer: str) -> str:
-        return letter_of(self.value(answer) or answer)
+        return letter_of(super().canonical(answer))
 
     def fault(self, answer: str) -> str | None:
         return self.options.fault(answer)

@@ -1,0 +1,31 @@
+r"""Remove LaTeX commands and Markdown around words: \text{True} and **True** become True."""
+
+import re
+
+_COMMAND = re.compile(
+    r"\\(?:text(?!color)\w*|math\w+|mbox|boxed|underline|boldsymbol|bm|operatorname|color ?\{\w+\}"
+    r"|textcolor ?\{\w+\}) ?(?:\{([^{}]*)\}|(?<=\\mathbf|\\mathrm) ([A-Za-z]))"
+)
+_SPACE = re.compile(
+    r"\\(?:q?quad|bf|rm|it|sf|tiny|small|large|Large|huge|Huge)(?![A-Za-z])|\\[ ,;:!]|[\s~\u00a0]+"
+)
+_ESCAPED = re.compile(r"\\(?=[&%#])|\\(?:left|right)(?![A-Za-z])")
+_DELIMITER = re.compile(r"\\[()\[\]]|\\?\$")
+_BRACES = re.compile(r"\\?\{([^{}]*?)\\?\}")
+_MARKS = " *_`\"'“”‘’"
+
+
+def without_markup(text: str) -> str:
+    r"""Return `text` without commands and marks around its content: \text{(C) }42 is (C) 42."""
+    before = ""
+    while text != before:
+        before = text
+        text = _COMMAND.sub(_content, text)
+    text = _ESCAPED.sub("", _DELIMITER.sub("", text))
+    text = " ".join(_SPACE.sub(" ", text).split()).strip(_MARKS)
+    inner = _BRACES.fullmatch(text)
+    return inner[1].strip(_MARKS) if inner else text
+
+
+def _content(command: re.Match[str]) -> str:
+    return command[1] or command[2] or ""
