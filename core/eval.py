@@ -101,7 +101,9 @@ def is_equal(answer: str | None, truth: str, answer_type: str = "math") -> bool 
     core/grading/kinds/math.py, which may block for seconds). A missing answer is wrong. Raises
     UserError if the answer type is unknown, or sympy's process does not start."""
     kind = named(answer_type)()
-    return False if answer is None else kind.is_equal(answer, truth)
+    if answer is None:
+        return False
+    return kind.is_equal(answer, truth)
 
 
 # --- vote ---
@@ -129,8 +131,11 @@ def majority_vote(answers: Sequence[str | None], answer_type: str = "math") -> s
         >>> majority_vote(["0.5", r"\frac{1}{2}", "3", None])
         '0.5'
     """
-    vote = groups(answers, named(answer_type)())
-    return vote.spelled[vote.tied[0]] if vote.tied else None
+    kind = named(answer_type)()
+    vote = groups(answers, kind)
+    if not vote.tied:
+        return None
+    return vote.spelled[vote.tied[0]]
 
 
 @dataclass(frozen=True)
@@ -148,8 +153,7 @@ class Groups:
         """The votes of each group, most votes first. Of groups with equal votes, shorter names come
         first."""
         counts = Counter(name for name in self.names if name is not None)
-        ranked = sorted(counts, key=lambda name: (-counts[name], len(name), name))
-        return {name: counts[name] for name in ranked}
+        return {name: counts[name] for name in _ranked(counts)}
 
     @property
     def tied(self) -> tuple[str, ...]:
@@ -164,6 +168,11 @@ class Groups:
         share of its right answers. Without votes, the score is 0."""
         scores = [kind.score(self.spelled[name]) or 0.0 for name in self.tied]
         return sum(scores) / len(scores) if scores else 0.0
+
+
+def _ranked(counts: Mapping[str, int]) -> list[str]:
+    """Return the names with the most votes first. Of equal counts, shorter names come first."""
+    return sorted(counts, key=lambda name: (-counts[name], len(name), name))
 
 
 def groups(answers: Sequence[str | None], kind: Kind) -> Groups:
@@ -185,7 +194,7 @@ def groups(answers: Sequence[str | None], kind: Kind) -> Groups:
         forms.append(form)
         if answer is not None and form is not None:
             spellings[form].append(answer)
-    ranked = sorted(spellings, key=lambda form: (-len(spellings[form]), len(form), form))
+    ranked = _ranked({form: len(same) for form, same in spellings.items()})
     spelled = {form: kind.spelling(spellings[form]) for form in ranked}
     names = {form: form for form in ranked}
     undecided = 0
@@ -193,7 +202,7 @@ def groups(answers: Sequence[str | None], kind: Kind) -> Groups:
         names, undecided = _joined(spelled, kind)
     return Groups(
         tuple(None if form is None else names[form] for form in forms),
-        {form: spelled[form] for form in ranked if names[form] == form},
+        {name: spelled[name] for name in ranked if name == names[name]},
         undecided,
     )
 
@@ -206,10 +215,12 @@ def _joined(spelled: Mapping[str, str], kind: Kind) -> tuple[dict[str, str], int
     undecided = 0
     budget = MAX_COMPARISONS
     for form in spelled:
-        for name in [name for name in names if names[name] == name]:
+        is_number = NUMBER.fullmatch(form)
+        first_forms = [name for name in names if name == names[name]]
+        for name in first_forms:
             if form in hanging or budget < UNDECIDED_COST:
                 break
-            if name in hanging or (NUMBER.fullmatch(form) and NUMBER.fullmatch(name)):
+            if name in hanging or (is_number and NUMBER.fullmatch(name)):
                 continue
             # sorted, because verdicts are cached by order
             first, second = sorted((spelled[form], spelled[name]))
@@ -276,13 +287,14 @@ def grade_answers(problem: Problem, population: Population) -> Graded:
     kind = kind_of(problem)
     grades = [_grade_reply(kind, problem, member.completion) for member in population]
     vote = groups([grade.answer for grade in grades], kind)
-    ranks = {name: rank for rank, name in enumerate(vote.counts)}
+    ranks: dict[str | None, int] = {name: rank for rank, name in enumerate(vote.counts)}
+    tied = vote.tied
     return Graded(
         grades,
         vote.score(kind),
-        vote.tied[0] if vote.tied else None,
-        vote.tied,
-        tuple(None if name is None else ranks[name] for name in vote.names),
+        tied[0] if tied else None,
+        tied,
+        tuple(map(ranks.get, vote.names)),
         vote.undecided,
     )
 
@@ -291,8 +303,10 @@ def read_reply(problem: Problem, reply: Completion, text: str | None = None) -> 
     """Read the answer of a `reply`, or of its `text` before a forced answer or wait, as the
     problem's `answer_form` says. The form "whole" also reads the thinking."""
     way = problem.answer_form
-    text = text_read(reply, reply.text if text is None else text, way)
-    return kind_of(problem).read(text, way, reply.truncated)
+    if text is None:
+        text = reply.text
+    kind = kind_of(problem)
+    return kind.read(text_read(reply, text, way), way, reply.truncated)
 
 
 def _grade_reply(kind: Kind, problem: Problem, reply: Completion) -> Grade:
@@ -316,7 +330,8 @@ def _grade(kind: Kind, problem: Problem, reply: Completion, text: str) -> Grade:
     score = kind.score(answer)
     doubt = extraction.doubt
     if score is None:
-        return Grade(0.0, extraction.answer, doubt or "undecided", is_undecided=True)
+        doubt = doubt or "undecided"
+        return Grade(0.0, extraction.answer, doubt, is_undecided=True)
     if answer and not doubt:
         doubt = kind.doubt(answer, score)
     return Grade(score, extraction.answer, doubt)
@@ -332,8 +347,9 @@ def _with_one_answer(kind: Kind, extraction: Extraction, problem: Problem) -> Ex
     others = extraction.others
     if not others:
         return extraction
-    if extraction.doubt == "list":
-        is_one = len(groups(others, kind).counts) == 1
-        return replace(extraction, answer=others[-1], doubt=None) if is_one else extraction
-    is_one = len(groups([extraction.answer, *others], kind).counts) == 1
-    return replace(extraction, doubt=None) if is_one else extraction
+    is_list = extraction.doubt == "list"
+    answer = others[-1] if is_list else extraction.answer
+    vote = groups([answer, *others], kind)
+    if len(vote.counts) > 1:
+        return extraction
+    return replace(extraction, answer=answer, doubt=None)

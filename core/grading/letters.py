@@ -85,8 +85,8 @@ _KEYS: tuple[Callable[[str], str], ...] = (_exact, _folded, _meaning, _named_thi
 
 def letter_of(answer: str) -> str:
     """Return the letter of an answer, or the answer itself if it lacks one."""
-    named = re.fullmatch(r"(?s)([A-Z])\) .*", answer)
-    return named[1] if named else answer
+    match = re.fullmatch(r"(?s)([A-Z])\) .*", answer)
+    return match[1] if match else answer
 
 
 class Options:
@@ -137,7 +137,7 @@ class Options:
             return several["list"]
         begun = _BEGINS.match(text)
         if begun:
-            return self._named(begun, _clause(text[begun.end() :]))
+            return self._of_match(begun, _clause(text[begun.end() :]))
         if _DENIES.search(text):
             return ""
         mentions = {mention[1] or mention[2] for mention in _MENTION.finditer(text)}
@@ -160,7 +160,7 @@ class Options:
             return self._loose(text)
         rest = match["rest"] or match["behind"]
         is_sure = _SURE.match(text) is not None or self.option_of(rest)
-        return self._named(match, rest) if is_sure else ""
+        return self._of_match(match, rest) if is_sure else ""
 
     def several(self, line: str) -> str:
         """Return a `line` that is nothing but several letters, or ""."""
@@ -193,7 +193,7 @@ class Options:
             return letters.pop() if len(letters) == 1 else listed
         marked = _MARKED.fullmatch(text)
         if marked:
-            return self._named(marked, marked["rest"] or marked["behind"])
+            return self._of_match(marked, marked["rest"] or marked["behind"])
         return self._loose(text)
 
     def _loose(self, text: str) -> str:
@@ -203,13 +203,13 @@ class Options:
             option = self.option_of(match[3].strip("()"))
             is_article = match[1] in "AI" and match[2] == " " and option != match[1]
             if option and not is_article:
-                return self._named(match, match[3].strip("()"))
+                return self._of_match(match, match[3].strip("()"))
         match = _REVERSED.fullmatch(text)
         if match and self.option_of(match[1]):
             return self._with_text(match[2], match[1])
         return ""
 
-    def _named(self, match: re.Match[str], rest: str) -> str:
+    def _of_match(self, match: re.Match[str], rest: str) -> str:
         letters = [group for group in match.groups() if group and len(group) == 1]
         return self._with_text(letters[0].upper(), rest)
 

@@ -66,25 +66,25 @@ class Choice(Kind):
 
     @classmethod
     def claims(cls, problem: Problem, cells: Cells) -> bool:
-        return option_rows.found(problem, cells) is not None
+        return option_rows.options_in(problem, cells) is not None
 
     @classmethod
     def complete(cls, problem: Problem, cells: Cells) -> Problem:
         """Return the problem whose statement shows the options, with the letter of the right one.
         If the data set always puts the right option first, the problem's id decides the order.
         Raises RowError."""
-        found = option_rows.found(problem, cells)
-        if found is None:
+        row = option_rows.options_in(problem, cells)
+        if row is None:
             raise RowError("no column has options", "Add the column choices, a list of texts")
-        option_rows.check_options(found)
-        answer = None if found.reference is None else option_rows.letter_of_reference(found)
-        texts = list(found.options)
-        if found.is_right_first:
+        option_rows.check_options(row)
+        answer = None if row.reference is None else option_rows.letter_of_reference(row)
+        texts = list(row.options)
+        if row.is_right_first:
             order = _order(len(texts), problem.id)
             texts = [texts[position] for position in order]
             answer = _moved(answer, order)
         statement = problem.statement
-        if not found.spans:
+        if not row.spans:
             question = option_rows.question(problem, cells)
             lines = option_rows.lines_of(texts)
             is_shown = not question or question.endswith(lines)

@@ -165,6 +165,7 @@ def test_other_rows_are_no_choices(cells: dict[str, Any], answer: str) -> None:
         (["12", "", "24"], "A", "empty"),
         (["12"], "A", "fewer"),
         ([str(number) for number in range(27)], "A", "more than 26"),
+        ([f"{letter}) {letter}0" for letter in [*LETTERS, "A"]], "A", "more than 26"),
     ],
 )
 def test_a_fault_of_a_row_is_named(options: list[Any], answer: Any, fault: str) -> None:
