@@ -226,8 +226,9 @@ def _listed(cell: Any) -> tuple[Any, Any]:
 def _in_columns(problem: Problem, cells: Cells) -> RowOptions | None:
     """Find the columns A, B, C, …, opa, opb, … or option1, option2, and so on."""
     for prefix in PREFIXES:
-        names = [f"{prefix}{letter}" for letter in LETTERS.lower()]
-        texts = tuple(takewhile(bool, (_text(cells.get(name)) for name in names)))
+        names = (f"{prefix}{letter}" for letter in LETTERS.lower())
+        cells_of_letters = (_text(cells.get(name)) for name in names)
+        texts = tuple(takewhile(bool, cells_of_letters))
         if len(texts) >= 2:
             options = _with_reference(problem, cells, texts)
             # a and b may be numbers of a problem in words
