@@ -97,7 +97,7 @@ def test_the_example_in_the_guide_is_a_kind(
         assert problem.answer_type == "truth"
         assert "True or False" in prompts.solve(problem)[-1]["content"]
         assert is_correct("True", "true", "truth")
-        assert majority_vote(["true", "True", "False"], "truth").lower() == "true"
+        assert majority_vote(["true", "True", "False"], "truth") == "True"
         replies = (r"\boxed{\text{True}}", "The answer is **False**.", "Truth is relative.")
         population = [Member(Completion("0" * 32, 0, answer=text)) for text in replies]
         grades = grade_answers(problem, population).grades
