@@ -43,11 +43,14 @@ def extract_answer(text: str, answer_type: str = "math") -> str | None:
 
     Args:
         text: the output, with or without thinking.
-        answer_type: "math", "integer" for whole numbers from 0 to 999 (AIME), which lose units, or
-            another kind in core/grading/kinds.
+        answer_type: "math", "integer" for whole numbers from 0 to 999 (AIME), which lose units,
+            "choice" for the letter of an option, or another kind in core/grading/kinds.
 
     Returns:
-        The cleaned answer in LaTeX, or None if the text states none.
+        The cleaned answer (of "math", in LaTeX), or None if the text states none.
+
+    Raises:
+        UserError: if the answer type is unknown.
 
     Example:
         >>> extract_answer(r"So the area is \boxed{\dfrac{1}{2}}.")
@@ -68,13 +71,13 @@ def is_correct(answer: str | None, reference: str, answer_type: str = "math") ->
         answer: an answer such as "1/2", or an output that states one. None is wrong.
         reference: the reference answer.
         answer_type: "math" compares values with sympy. "integer" compares whole numbers from 0 to
-            999. Other kinds are in core/grading/kinds.
+            999, and "choice" letters. Other kinds are in core/grading/kinds.
 
     Returns:
         Whether they are equal. If sympy cannot decide, the answer counts as wrong.
 
     Raises:
-        UserError: if sympy's process does not start.
+        UserError: if the answer type is unknown, or sympy's process does not start.
 
     Example:
         >>> is_correct("0.5", r"\frac{1}{2}")
@@ -84,17 +87,23 @@ def is_correct(answer: str | None, reference: str, answer_type: str = "math") ->
         >>> is_correct("12 cm", "12 m")
         False
     """
+    kind = named(answer_type)()
     if not answer:
         return False
-    extracted = extract_answer(answer, answer_type)
-    return is_equal(answer if extracted is None else extracted, reference, answer_type) is True
+    extracted = kind.read(answer).answer
+    if extracted is None:
+        extracted = answer
+    return kind.is_equal(extracted, reference) is True
 
 
 def is_equal(answer: str | None, truth: str, answer_type: str = "math") -> bool | None:
     """Return whether `answer` equals `truth`, or None without a verdict (see Math.is_equal in
     core/grading/kinds/math.py, which may block for seconds). A missing answer is wrong. Raises
-    UserError if sympy's process does not start."""
-    return False if answer is None else named(answer_type)().is_equal(answer, truth)
+    UserError if the answer type is unknown, or sympy's process does not start."""
+    kind = named(answer_type)()
+    if answer is None:
+        return False
+    return kind.is_equal(answer, truth)
 
 
 # --- vote ---
@@ -112,17 +121,21 @@ def majority_vote(answers: Sequence[str | None], answer_type: str = "math") -> s
         answer_type: "math", "integer" or another kind, as in extract_answer.
 
     Returns:
-        The winning answer in its shortest spelling, or None without votes.
+        The winning answer in its shortest spelling (of "task", the most frequent one), or None
+        without votes.
 
     Raises:
-        UserError: if sympy's process does not start.
+        UserError: if the answer type is unknown, or sympy's process does not start.
 
     Example:
         >>> majority_vote(["0.5", r"\frac{1}{2}", "3", None])
         '0.5'
     """
-    vote = groups(answers, named(answer_type)())
-    return vote.spelled[vote.tied[0]] if vote.tied else None
+    kind = named(answer_type)()
+    vote = groups(answers, kind)
+    if not vote.tied:
+        return None
+    return vote.spelled[vote.tied[0]]
 
 
 @dataclass(frozen=True)
@@ -140,8 +153,7 @@ class Groups:
         """The votes of each group, most votes first. Of groups with equal votes, shorter names come
         first."""
         counts = Counter(name for name in self.names if name is not None)
-        ranked = sorted(counts, key=lambda name: (-counts[name], len(name), name))
-        return {name: counts[name] for name in ranked}
+        return {name: counts[name] for name in _ranked(counts)}
 
     @property
     def tied(self) -> tuple[str, ...]:
@@ -156,6 +168,11 @@ class Groups:
         share of its right answers. Without votes, the score is 0."""
         scores = [kind.score(self.spelled[name]) or 0.0 for name in self.tied]
         return sum(scores) / len(scores) if scores else 0.0
+
+
+def _ranked(counts: Mapping[str, int]) -> list[str]:
+    """Return the names with the most votes first. Of equal counts, shorter names come first."""
+    return sorted(counts, key=lambda name: (-counts[name], len(name), name))
 
 
 def groups(answers: Sequence[str | None], kind: Kind) -> Groups:
@@ -177,7 +194,7 @@ def groups(answers: Sequence[str | None], kind: Kind) -> Groups:
         forms.append(form)
         if answer is not None and form is not None:
             spellings[form].append(answer)
-    ranked = sorted(spellings, key=lambda form: (-len(spellings[form]), len(form), form))
+    ranked = _ranked({form: len(same) for form, same in spellings.items()})
     spelled = {form: kind.spelling(spellings[form]) for form in ranked}
     names = {form: form for form in ranked}
     undecided = 0
@@ -185,7 +202,7 @@ def groups(answers: Sequence[str | None], kind: Kind) -> Groups:
         names, undecided = _joined(spelled, kind)
     return Groups(
         tuple(None if form is None else names[form] for form in forms),
-        {form: spelled[form] for form in ranked if names[form] == form},
+        {name: spelled[name] for name in ranked if name == names[name]},
         undecided,
     )
 
@@ -198,10 +215,12 @@ def _joined(spelled: Mapping[str, str], kind: Kind) -> tuple[dict[str, str], int
     undecided = 0
     budget = MAX_COMPARISONS
     for form in spelled:
-        for name in [name for name in names if names[name] == name]:
+        is_number = NUMBER.fullmatch(form)
+        first_forms = [name for name in names if name == names[name]]
+        for name in first_forms:
             if form in hanging or budget < UNDECIDED_COST:
                 break
-            if name in hanging or (NUMBER.fullmatch(form) and NUMBER.fullmatch(name)):
+            if name in hanging or (is_number and NUMBER.fullmatch(name)):
                 continue
             # sorted, because verdicts are cached by order
             first, second = sorted((spelled[form], spelled[name]))
@@ -268,13 +287,14 @@ def grade_answers(problem: Problem, population: Population) -> Graded:
     kind = kind_of(problem)
     grades = [_grade_reply(kind, problem, member.completion) for member in population]
     vote = groups([grade.answer for grade in grades], kind)
-    ranks = {name: rank for rank, name in enumerate(vote.counts)}
+    ranks: dict[str | None, int] = {name: rank for rank, name in enumerate(vote.counts)}
+    tied = vote.tied
     return Graded(
         grades,
         vote.score(kind),
-        vote.tied[0] if vote.tied else None,
-        vote.tied,
-        tuple(None if name is None else ranks[name] for name in vote.names),
+        tied[0] if tied else None,
+        tied,
+        tuple(map(ranks.get, vote.names)),
         vote.undecided,
     )
 
@@ -283,8 +303,10 @@ def read_reply(problem: Problem, reply: Completion, text: str | None = None) -> 
     """Read the answer of a `reply`, or of its `text` before a forced answer or wait, as the
     problem's `answer_form` says. The form "whole" also reads the thinking."""
     way = problem.answer_form
-    text = text_read(reply, reply.text if text is None else text, way)
-    return kind_of(problem).read(text, way, reply.truncated)
+    if text is None:
+        text = reply.text
+    kind = kind_of(problem)
+    return kind.read(text_read(reply, text, way), way, reply.truncated)
 
 
 def _grade_reply(kind: Kind, problem: Problem, reply: Completion) -> Grade:
@@ -308,7 +330,8 @@ def _grade(kind: Kind, problem: Problem, reply: Completion, text: str) -> Grade:
     score = kind.score(answer)
     doubt = extraction.doubt
     if score is None:
-        return Grade(0.0, extraction.answer, doubt or "undecided", is_undecided=True)
+        doubt = doubt or "undecided"
+        return Grade(0.0, extraction.answer, doubt, is_undecided=True)
     if answer and not doubt:
         doubt = kind.doubt(answer, score)
     return Grade(score, extraction.answer, doubt)
@@ -324,8 +347,9 @@ def _with_one_answer(kind: Kind, extraction: Extraction, problem: Problem) -> Ex
     others = extraction.others
     if not others:
         return extraction
-    if extraction.doubt == "list":
-        is_one = len(groups(others, kind).counts) == 1
-        return replace(extraction, answer=others[-1], doubt=None) if is_one else extraction
-    is_one = len(groups([extraction.answer, *others], kind).counts) == 1
-    return replace(extraction, doubt=None) if is_one else extraction
+    is_list = extraction.doubt == "list"
+    answer = others[-1] if is_list else extraction.answer
+    vote = groups([answer, *others], kind)
+    if len(vote.counts) > 1:
+        return extraction
+    return replace(extraction, answer=answer, doubt=None)

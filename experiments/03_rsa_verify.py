@@ -21,7 +21,7 @@ VERIFY_TOKENS = 8192  # token cap of one verdict, thinking included (p_true: 1 t
 VERIFY_SAMPLES = 1  # number of verdicts per candidate, whose mean is the score (p_true: 1 verdict)
 VERIFIER = "model"  # "model": the run's model verifies, "scorer": the model at GRADER_URL
 TAU = 0.2  # temperature of the weights exp(score / TAU): score 1 weighs 148 times score 0
-PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
+PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, gym:task, or a path
 LIMIT = 0  # number of problems, from the start of the set, or 0 for all
 SEED = 0  # seed of the run's random draws and of its requests
 

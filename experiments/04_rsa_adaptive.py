@@ -20,7 +20,7 @@ STOP_WHEN_UNANIMOUS = 1  # 1: stop a problem when all N members give the same an
 STOP_CONFIDENCE = 0.0  # least probability of a majority that stops (0.95: 7 votes of 8), or 0: off
 MAX_TOKENS = 16384  # token cap of one completion, thinking included
 TEMPERATURE = 0.7
-PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
+PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, gym:task, or a path
 LIMIT = 0  # number of problems, from the start of the set, or 0 for all
 SEED = 0  # seed of the run's random draws and of its requests
 

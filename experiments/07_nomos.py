@@ -21,7 +21,7 @@ VERIFY_TOKENS = 8192  # token cap of one judgement, thinking included
 SELECT_TOKENS = 8192  # token cap of the grouping or one selection, thinking included
 MAX_TOKENS = 16384  # token cap of one solution, thinking included
 TEMPERATURE = 0.7
-PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
+PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, gym:task, or a path
 LIMIT = 0  # number of problems, from the start of the set, or 0 for all
 SEED = 0  # seed of the run's random draws and of its requests
 

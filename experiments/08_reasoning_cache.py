@@ -16,7 +16,7 @@ MAX_TOKENS = 16384  # token cap of one completion, thinking included
 SUMMARY_TOKENS = 8192  # token cap of one summary, thinking included
 TEMPERATURE = 0.7
 CARRY = "full"  # part of an attempt for the summary: "full" (with thinking), "tail" or "answer"
-PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
+PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, gym:task, or a path
 LIMIT = 0  # number of problems, from the start of the set, or 0 for all
 SEED = 0  # seed of the run's random draws and of its requests
 

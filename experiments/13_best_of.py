@@ -16,7 +16,7 @@ VERIFY_TOKENS = 8192  # token cap of one verdict, thinking included (p_true: 1 t
 VERIFY_SAMPLES = 4  # verdicts per solution (p_true: 1). Their mean is the score (more: fewer ties)
 VERIFIER = "model"  # "model": the run's model verifies, "scorer": the model at GRADER_URL
 TEMPERATURE = 0.7
-PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
+PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, gym:task, or a path
 LIMIT = 0  # number of problems, from the start of the set, or 0 for all
 SEED = 0  # seed of the run's random draws and of its requests
 

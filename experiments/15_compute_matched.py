@@ -23,7 +23,7 @@ ENTRIES = "all"  # names of the entries to compare with 12_majority, separated b
 MAX_TOKENS = 16384  # token cap of one completion, thinking included
 VERIFY_TOKENS = 8192  # token cap of one verdict or review, thinking included
 TEMPERATURE = 0.7
-PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
+PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, gym:task, or a path
 LIMIT = 0  # number of problems, from the start of the set, or 0 for all
 # Unit of BUDGETS: tokens, read (+ uncached prompt tokens), read_cold (+ all prompt tokens), flops,
 # or dollars.

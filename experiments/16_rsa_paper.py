@@ -30,7 +30,7 @@ CARRY = "full"
 ANSWER = "whole"  # the last box of the whole response counts, also inside its thinking
 # No budget forcing: a response cut off in its thinking has no answer, but aggregation sees it.
 ANSWER_TOKENS = 0
-PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
+PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, gym:task, or a path
 LIMIT = 0  # number of problems, from the start of the set, or 0 for all
 SEED = 0  # seed of the run's random draws and of its requests
 

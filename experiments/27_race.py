@@ -25,7 +25,7 @@ ENTRIES = "all"  # names of the entries to race with 12_majority, separated by c
 MAX_TOKENS = 16384  # token cap of one completion, thinking included
 VERIFY_TOKENS = 8192  # token cap of one verdict or review, thinking included
 TEMPERATURE = 0.7
-PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
+PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, gym:task, or a path
 LIMIT = 0  # number of problems, from the start of the set, or 0 for all
 SEED = 0  # seed of the order of problems, of the random draws and of the requests
 

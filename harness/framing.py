@@ -210,7 +210,7 @@ def _read(path: Path, answer_form: str) -> tuple[Shot, ...]:
     """Read the shots of a file. Raises UserError for a row without a worked solution."""
     shots = []
     for number, problem in enumerate(check(read_rows(path), str(path)), 1):
-        replies = _replies(dict(problem.columns), answer_form)
+        replies = _replies(problem, answer_form)
         if problem.is_proof or not all(replies):
             raise UserError(
                 f"row {number} of {path} needs an answer and a worked {column_names('solution')}. "
@@ -222,12 +222,14 @@ def _read(path: Path, answer_form: str) -> tuple[Shot, ...]:
     return tuple(shots)
 
 
-def _replies(columns: dict[str, Any], answer_form: str) -> list[str]:
+def _replies(problem: Problem, answer_form: str) -> list[str]:
     """Return the worked solution of a row, then its candidates'. Missing ones are ""."""
+    columns = dict(problem.columns)
     candidates = cells_of(columns).get("candidates") or []
     if not isinstance(candidates, list):
         candidates = [None]
-    replies = [worked(fields_of(columns), answer_form)]
+    fields = fields_of(columns) | {"answer": problem.answer}  # the letter of a choice
+    replies = [worked(fields, answer_form)]
     for candidate in candidates:
         row = candidate if isinstance(candidate, Mapping) else {}
         replies.append(worked(row, answer_form))

@@ -16,7 +16,7 @@ from core.constants import C
 from core.engines import environment
 from core.eval import by_answer
 from core.types import ANSWERS, Grader, Problem, Scaffold
-from harness.problems.check import check
+from harness.problems.check import check, checked
 from harness.problems.sets import ProblemSet
 from harness.report import tables
 from harness.report.data import Results
@@ -192,10 +192,10 @@ def solve_sync(
 def problems_of(
     given: Sequence[Problem | Mapping[str, Any]], wanted: str = ANSWERS
 ) -> tuple[Problem, ...]:
-    """Check dicts like the rows of a file, and convert them to Problem objects. Problem objects are
-    not checked."""
+    """Convert dicts like the rows of a file to Problem objects. The kinds of Problem objects check
+    them as such rows, with their details as columns. Raises UserError."""
     if given and all(isinstance(row, Problem) for row in given):
-        return tuple(cast(Sequence[Problem], given))
+        return checked(cast(Sequence[Problem], given))
     rows = []
     for number, row in enumerate(given, 1):
         rows.append((f"problem {number}", dict(row) if isinstance(row, Mapping) else row))

@@ -48,5 +48,5 @@ def similar(name: str, valid_names: Collection[str]) -> str:
     beginnings = [valid for valid in valid_names if name and valid.startswith(name)]
     if len(beginnings) == 1:
         return beginnings[0]
-    close = difflib.get_close_matches(name, valid_names, 1, 0.86)
+    close = difflib.get_close_matches(name, valid_names, 1, 0.8)
     return close[0] if close else ""

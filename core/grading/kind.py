@@ -6,30 +6,28 @@ from typing import Any, ClassVar
 
 from core.base.errors import RowError
 from core.constants import AUTO, BOXED, LAST_NUMBER, TEXT, WHOLE
-from core.grading import statements
 from core.grading import text as readers
 from core.grading.extraction import Extraction
+from core.grading.grammar import Grammar
 from core.types import BOX, MAX_ANSWER_CHARS, Problem
 
 Cells = Mapping[str, Any]  # a row's cells by plain name, with "outer.inner" for objects
 
 
-class Kind:
+class Kind(Grammar):
     """A kind of answer, bound to a `problem`, or to None if only texts are read.
 
-    kinds/__init__.py shows how to add a kind. The methods from `value` to `dropped_name` are the
-    Grammar of the readers (grammar.py)."""
+    kinds/__init__.py shows how to add a kind. The methods of Grammar (grammar.py) tell what the
+    texts of a reply mean."""
 
     name: ClassVar[str]  # the answer_type of its problems
     is_proof: ClassVar[bool] = False  # asks for a proof, which has no answer to read or to vote on
-    joins_boxes: bool = False
     compares: ClassVar[bool] = False  # answers of different canonical forms may be equal
     claims_all: ClassVar[bool] = False  # claims rows only if it claims all rows of a set
     forms: ClassVar[Mapping[str, str]] = {
         BOXED: "put the final answer in \\boxed{}.",
         TEXT: 'end with a last line "The answer is …" that states the final answer.',
-        LAST_NUMBER: "end with a last line that contains only the final answer, as a number.",
-    }
+    }  # with LAST_NUMBER, if answers are numbers. Otherwise, ANSWER=number means "text"
 
     def __init__(self, problem: Problem | None = None) -> None:
         self.problem = problem
@@ -39,7 +37,8 @@ class Kind:
     @classmethod
     def form(cls, way: str) -> str:
         """Return the text of {form} in prompts for a value of ANSWER."""
-        return cls.forms[BOXED if way in (AUTO, WHOLE) else way]
+        way = BOXED if way in (AUTO, WHOLE) else way
+        return cls.forms.get(way, cls.forms[TEXT])
 
     @classmethod
     def opening(cls, text: str, way: str) -> str:
@@ -51,6 +50,8 @@ class Kind:
 
     def read(self, text: str, way: str = BOXED, truncated: bool = False) -> Extraction:
         """Read the answer of a reply's `text` in one of WAYS. Never raises."""
+        if way == LAST_NUMBER and way not in self.forms:
+            way = TEXT
         return readers.read(text, self, way, truncated)
 
     def places(self, text: str) -> list[tuple[int, int]] | None:
@@ -58,37 +59,7 @@ class Kind:
         a kind without tags."""
         return None
 
-    def value(self, text: str) -> str | None:
-        return text.strip()
-
-    def stated(self, text: str) -> str:
-        return self.value(text) or ""
-
-    def announced(self, text: str, truncated: bool) -> list[str]:
-        return statements.announced(text, self, truncated)
-
-    def bare(self, text: str) -> str:
-        return ""
-
-    def number(self, text: str) -> str:
-        return self.value(text) or ""
-
-    def fault(self, answer: str) -> str | None:
-        return None
-
-    def is_exact(self, answer: str) -> bool:
-        return True
-
-    def sentence(self, text: str) -> str:
-        return ""
-
-    def dropped_name(self, text: str) -> str:
-        return ""
-
     # --- votes and grades ---
-
-    def canonical(self, answer: str) -> str:
-        return answer
 
     def spelling(self, answers: Sequence[str]) -> str:
         """Return the spelling that represents equal `answers`."""

@@ -6,7 +6,8 @@ agree. Without either, the last or the first line counts, if it is a letter."""
 import re
 
 from core.base.turns import LINE_ENDS
-from core.grading.letters import NAMED, Options, half_width
+from core.grading.letters import NAMED, Options
+from core.grading.markup import half_width
 from core.grading.plain import shown
 from core.grading.statements import (
     ADVERB,

@@ -13,24 +13,12 @@ from string import ascii_uppercase
 
 from core.base.files import storable
 from core.grading.canonical import canonical, read_value
+from core.grading.markup import without_markup
 from core.types import MAX_ANSWER_CHARS
 
 LETTERS = ascii_uppercase
 MAX_FORMULA = 100  # most characters of an option that is compared as a formula
 
-_COMMAND = re.compile(
-    r"\\(?:text(?!color)\w*|math\w+|mbox|boxed|underline|boldsymbol|bm|operatorname|color ?\{\w+\}"
-    r"|textcolor ?\{\w+\}) ?(?:\{([^{}]*)\}|(?<=\\mathbf|\\mathrm) ([A-Za-z]))"
-)
-_SPACE = re.compile(
-    r"\\(?:q?quad|bf|rm|it|sf|tiny|small|large|Large|huge|Huge)(?![A-Za-z])|\\[ ,;:!]|[\s~\u00a0]+"
-)
-_ESCAPED = re.compile(r"\\(?=[&%#])|\\(?:left|right)(?![A-Za-z])")
-_DELIMITER = re.compile(r"\\[()\[\]]|\\?\$")
-_BRACES = re.compile(r"\\?\{([^{}]*?)\\?\}")
-_MARKS = " *_`\"'“”‘’"
-# Full-width punctuation and letters, as in Chinese and Japanese
-_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3010: "[", 0x3011: "]"}
 # Words before a letter: the correct option
 _NOUN = (
     r"(?:option|choice|letter|alternative)s?|lettre|antwort|buchstabe|opción|letra|opção|lettera"
@@ -79,30 +67,8 @@ _DENIES = re.compile(
 )
 
 
-def half_width(text: str) -> str:
-    """Return `text` with ASCII letters and punctuation: （Ｃ） is (C)."""
-    return text.translate(_FULL_WIDTH)
-
-
-def undressed(text: str) -> str:
-    r"""Return `text` without commands and marks around its content: \text{(C) }42 is (C) 42."""
-    before = ""
-    text = half_width(text)
-    while text != before:
-        before = text
-        text = _COMMAND.sub(_content, text)
-    text = _ESCAPED.sub("", _DELIMITER.sub("", text))
-    text = " ".join(_SPACE.sub(" ", text).split()).strip(_MARKS)
-    inner = _BRACES.fullmatch(text)
-    return inner[1].strip(_MARKS) if inner else text
-
-
-def _content(command: re.Match[str]) -> str:
-    return command[1] or command[2] or ""
-
-
 def _exact(text: str) -> str:
-    return undressed(text).rstrip(" .")
+    return without_markup(text).rstrip(" .")
 
 
 def _folded(text: str) -> str:
@@ -125,8 +91,8 @@ _KEYS: tuple[Callable[[str], str], ...] = (_exact, _folded, _meaning, _named_thi
 
 def letter_of(answer: str) -> str:
     """Return the letter of an answer, or the answer itself if it lacks one."""
-    named = re.fullmatch(r"(?s)([A-Z])\) .*", answer)
-    return named[1] if named else answer
+    match = re.fullmatch(r"(?s)([A-Z])\) .*", answer)
+    return match[1] if match else answer
 
 
 class Options:
@@ -154,7 +120,7 @@ class Options:
             return None
         content = storable(content)
         answer = self.phrase(content)
-        text = undressed(content)
+        text = without_markup(content)
         return answer or ("" if _DENIES.search(text) else text)
 
     def fault(self, answer: str) -> str | None:
@@ -167,7 +133,7 @@ class Options:
 
     def phrase(self, phrase: str) -> str:
         """Return the answer of a phrase, such as the words after "The answer is", or ""."""
-        text = _OPENING.sub("", undressed(phrase[:MAX_ANSWER_CHARS]))
+        text = _OPENING.sub("", without_markup(phrase[:MAX_ANSWER_CHARS]))
         text = _NOT_BUT.sub("", _ADVERB.sub("", text))
         text = text.rstrip(" .!")
         answer = self._answer(text)
@@ -178,7 +144,7 @@ class Options:
             return several["list"]
         begun = _BEGINS.match(text)
         if begun and not _OR_ANOTHER.match(text, begun.end()):
-            return self._named(begun, _clause(text[begun.end() :]))
+            return self._of_match(begun, _clause(text[begun.end() :]))
         if _DENIES.search(text):
             return ""
         mentions = {mention[1] or mention[2] for mention in _MENTION.finditer(text)}
@@ -195,30 +161,30 @@ class Options:
     def marked(self, line: str) -> str:
         """Return the letter with which a `line` begins, as in (C) 42, or "". After a point or a
         colon, the text of an option must follow."""
-        text = undressed(line)
+        text = without_markup(line)
         match = _MARKED.fullmatch(text)
         if not match:
             return self._loose(text)
         rest = match["rest"] or match["behind"]
         is_sure = _SURE.match(text) is not None or self.option_of(rest)
-        return self._named(match, rest) if is_sure else ""
+        return self._of_match(match, rest) if is_sure else ""
 
     def several(self, line: str) -> str:
         """Return a `line` that is nothing but several letters, or ""."""
-        text = undressed(line)
+        text = without_markup(line)
         return text if self._is_several(text) else ""
 
     def is_marked(self, line: str) -> bool:
         """Return whether a `line` looks like an option in a list."""
-        return _MARKED.fullmatch(undressed(line)) is not None
+        return _MARKED.fullmatch(without_markup(line)) is not None
 
     def lone(self, line: str) -> str:
         """Return the letter that is all of a `line`, or ""."""
-        match = _LONE.fullmatch(undressed(line))
+        match = _LONE.fullmatch(without_markup(line))
         return match[1].upper() if match else ""
 
     def _answer(self, text: str) -> str:
-        """Return the answer that is all of an undressed `text`, or ""."""
+        """Return the answer that is all of a `text` without markup, or ""."""
         lone = _LONE.fullmatch(text)
         if lone and (lone[1].isupper() or lone[1].upper() in self.letters):
             letter = lone[1].upper()
@@ -234,7 +200,7 @@ class Options:
             return letters.pop() if len(letters) == 1 else listed
         marked = _MARKED.fullmatch(text)
         if marked:
-            return self._named(marked, marked["rest"] or marked["behind"])
+            return self._of_match(marked, marked["rest"] or marked["behind"])
         return self._loose(text)
 
     def _loose(self, text: str) -> str:
@@ -244,13 +210,13 @@ class Options:
             option = self.option_of(match[3].strip("()"))
             is_article = match[1] in "AI" and match[2] == " " and option != match[1]
             if option and not is_article:
-                return self._named(match, match[3].strip("()"))
+                return self._of_match(match, match[3].strip("()"))
         match = _REVERSED.fullmatch(text)
         if match and self.option_of(match[1]):
             return self._with_text(match[2], match[1])
         return ""
 
-    def _named(self, match: re.Match[str], rest: str) -> str:
+    def _of_match(self, match: re.Match[str], rest: str) -> str:
         letters = [group for group in match.groups() if group and len(group) == 1]
         return self._with_text(letters[0].upper(), rest)
 

@@ -1,7 +1,10 @@
 """Read answers that are numbers or formulas. The kinds integer and math share this."""
 
 import re
+from collections.abc import Mapping
+from typing import ClassVar
 
+from core.constants import LAST_NUMBER
 from core.grading import sentence
 from core.grading.kind import Kind
 from core.grading.statements import bare_quantity, read_text, stated_formula
@@ -9,6 +12,11 @@ from core.grading.statements import bare_quantity, read_text, stated_formula
 
 class Numeric(Kind):
     """A kind whose answers are numbers or formulas. `clean` is the only method that differs."""
+
+    forms: ClassVar[Mapping[str, str]] = {
+        **Kind.forms,
+        LAST_NUMBER: "end with a last line that contains only the final answer, as a number.",
+    }
 
     def clean(self, text: str) -> str | None:
         """Return a number or formula without its dress, or None if it is unreadable."""

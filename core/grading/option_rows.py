@@ -58,11 +58,12 @@ _LABELLED = re.compile(r"\s*[(\[]?([A-Za-z])\s*[).:\]]\s*(.*)", re.DOTALL)
 _OPTION_LINE = r"(?m)^[ \t]*(?:Option ([A-Z]) ?[:.)]|\(([A-Z])\)|([A-Z])[.):])[ \t]*"
 _LINE = re.compile(_OPTION_LINE)
 _WITHIN_LINE = re.compile(r"(?<=\s)\(?([A-Z])\)[ \t]*")
+_PARAGRAPHS = re.compile(r"\n\s*\n")
 _LETTER = re.compile(r"\(?([A-Z])\)?\.?")
 
 
 @dataclass(frozen=True)
-class Found:
+class RowOptions:
     """The options of a row. `reference` is the right option: an index, a letter or a text, or None
     if it is missing. `labels` are the data set's names of the options, if they are not letters.
     `first` is the index of the first option.
@@ -80,7 +81,7 @@ class Found:
     spans: tuple[tuple[int, int], ...] = ()
 
 
-def found(problem: Problem, cells: Cells) -> Found | None:
+def options_in(problem: Problem, cells: Cells) -> RowOptions | None:
     """Return the options of a row, or None for another row."""
     for shape in SHAPES:
         options = shape(problem, cells)
@@ -109,7 +110,7 @@ def question(problem: Problem, cells: Cells) -> str:
     return text if is_known else f"{passage}\n\n{text}"
 
 
-def letter_of_reference(options: Found) -> str:
+def letter_of_reference(options: RowOptions) -> str:
     """Return the letter of the right option. Raises RowError if the reference is no option, or
     could be two of them."""
     reference = options.reference
@@ -123,9 +124,9 @@ def letter_of_reference(options: Found) -> str:
     is_index = options.is_index or (isinstance(reference, int) and not options.has_numbers)
     if index is not None and is_index:
         return letters[index]
-    named = _named(text, options)
+    letter = _letter_in(text, options)
     candidates = set() if index is None else {letters[index]}
-    candidates |= {named} if named else set()
+    candidates |= {letter} if letter else set()
     if len(candidates) > 1:
         raise RowError(
             "the answer is the index of one option, and the text of another",
@@ -142,7 +143,7 @@ def letter_of_reference(options: Found) -> str:
     )
 
 
-def check_numbers(rows: Sequence[Found]) -> None:
+def check_numbers(rows: Sequence[RowOptions]) -> None:
     """Raise RowError if one row's number is the text of an option, but another row's number may be
     a text or an index."""
     texts: list[str] = []
@@ -163,7 +164,7 @@ def check_numbers(rows: Sequence[Found]) -> None:
         )
 
 
-def check_options(options: Found) -> None:
+def check_options(options: RowOptions) -> None:
     """Raise RowError if the options of a row are too few, too many, empty or equal."""
     texts = options.options
     if len(texts) < 2:
@@ -177,7 +178,7 @@ def check_options(options: Found) -> None:
             raise RowError("two options are equal", "Change or remove one", f"{text:.40}")
 
 
-def _index(text: str, options: Found) -> int | None:
+def _index(text: str, options: RowOptions) -> int | None:
     """Return the position that an index names, or None."""
     if not re.fullmatch("[0-9]{1,4}", text):
         return None
@@ -185,7 +186,7 @@ def _index(text: str, options: Found) -> int | None:
     return index if 0 <= index < len(options.options) else None
 
 
-def _named(text: str, options: Found) -> str:
+def _letter_in(text: str, options: RowOptions) -> str:
     """Return the letter of the option that a text names by its letter or text, or ""."""
     readable = Options(options.options)
     if _LETTER.fullmatch(text) or text not in options.options:
@@ -200,7 +201,8 @@ def _named(text: str, options: Found) -> str:
 
 def lines_of(texts: Sequence[str]) -> str:
     """Return a line for each option, such as "A. 40"."""
-    return "\n".join(f"{letter}. {text}" for letter, text in zip(LETTERS, texts, strict=False))
+    pairs = zip(LETTERS, texts, strict=False)
+    return "\n".join(f"{letter}. {text}" for letter, text in pairs)
 
 
 def statement_with(problem: Problem, texts: Sequence[str]) -> str:
@@ -209,8 +211,8 @@ def statement_with(problem: Problem, texts: Sequence[str]) -> str:
     lines = lines_of(problem.details["options"])
     if statement.endswith(lines):
         return statement.removesuffix(lines) + lines_of(texts)
-    spans = _spans(statement)
-    for (start, end), text in reversed(list(zip(spans, texts, strict=True))):
+    places = list(zip(_spans(statement), texts, strict=True))
+    for (start, end), text in reversed(places):
         statement = statement[:start] + text + statement[end:]
     return statement
 
@@ -218,7 +220,7 @@ def statement_with(problem: Problem, texts: Sequence[str]) -> str:
 # --- shapes ---
 
 
-def _true_or_false(problem: Problem, cells: Cells) -> Found | None:
+def _true_or_false(problem: Problem, cells: Cells) -> RowOptions | None:
     """Find TruthfulQA's mc1_targets: {"choices": [...], "labels": [1, 0, …]}. Raises RowError."""
     texts = _texts(cells.get("mc1_targets.choices"))
     labels = cells.get("mc1_targets.labels")
@@ -227,10 +229,10 @@ def _true_or_false(problem: Problem, cells: Cells) -> Found | None:
     right = [index for index, label in enumerate(labels) if label]
     if len(right) != 1:
         raise RowError("mc1_targets has not exactly one right option", "Correct its labels")
-    return Found(texts, right[0], is_index=True, is_right_first=True)
+    return RowOptions(texts, right[0], is_index=True, is_right_first=True)
 
 
-def _right_and_wrong(problem: Problem, cells: Cells) -> Found | None:
+def _right_and_wrong(problem: Problem, cells: Cells) -> RowOptions | None:
     """Find GPQA's Correct Answer and Incorrect Answer 1 to 3, or SciQ's distractors."""
     right = _text(cells.get(RIGHT))
     wrong = _texts(cells.get(WRONG_LIST)) or ()
@@ -239,10 +241,10 @@ def _right_and_wrong(problem: Problem, cells: Cells) -> Found | None:
             wrong = _numbered(cells, name, 1)
     if not right or not wrong:
         return None
-    return Found((right, *wrong), 0, is_index=True, is_right_first=True)
+    return RowOptions((right, *wrong), 0, is_index=True, is_right_first=True)
 
 
-def _in_list(problem: Problem, cells: Cells) -> Found | None:
+def _in_list(problem: Problem, cells: Cells) -> RowOptions | None:
     """Find a list of texts, of "A) 40" or of labelled objects, {"text": [...], "label": [...]}, or
     {"A": "40", …}."""
     for name in LISTS:
@@ -250,7 +252,7 @@ def _in_list(problem: Problem, cells: Cells) -> Found | None:
         texts_of_options = _texts(texts)
         if texts_of_options:
             has_numbers = not any(isinstance(text, str) for text in texts)
-            return _found(
+            return _with_reference(
                 problem,
                 cells,
                 _unlabelled(texts_of_options),
@@ -266,18 +268,21 @@ def _listed(cell: Any) -> tuple[Any, Any]:
         if "text" in cell:
             return cell["text"], cell.get("label")
         return list(cell.values()), list(cell)
-    if isinstance(cell, Sequence) and cell and all(isinstance(item, Mapping) for item in cell):
-        return [item.get("text") for item in cell], [item.get("label") for item in cell]
-    return cell, None
+    is_list = isinstance(cell, Sequence) and bool(cell)
+    if not is_list or not all(isinstance(item, Mapping) for item in cell):
+        return cell, None
+    texts = [item.get("text") for item in cell]
+    labels = [item.get("label") for item in cell]
+    return texts, labels
 
 
-def _in_columns(problem: Problem, cells: Cells) -> Found | None:
+def _in_columns(problem: Problem, cells: Cells) -> RowOptions | None:
     """Find the columns A, B, C, …, opa, opb, … or option1, option2, and so on."""
     for prefix in PREFIXES:
         names = [f"{prefix}{letter}" for letter in LETTERS.lower()]
         texts = _in_cells(cells, names)
         if len(texts) >= 2:
-            options = _found(problem, cells, texts)
+            options = _with_reference(problem, cells, texts)
             # a, b and c may be numbers of a problem in words
             are_numbers = len(texts) < 4 and all(re.fullmatch(r"[-\d.,/]*", text) for text in texts)
             return options if prefix or not are_numbers or _is_letter(options) else None
@@ -285,21 +290,21 @@ def _in_columns(problem: Problem, cells: Cells) -> Found | None:
         for first in (0, 1):
             texts = _numbered(cells, prefix + "{}", first)
             if len(texts) >= 2:
-                return _found(problem, cells, texts, first=first)
+                return _with_reference(problem, cells, texts, first=first)
     return None
 
 
-def _in_statement(problem: Problem, cells: Cells) -> Found | None:
+def _in_statement(problem: Problem, cells: Cells) -> RowOptions | None:
     """Find lines such as "Option A : 40" or "A. 40" at the end of the statement, or "(A) 40 (B) 41"
     within a line. The answer must be a letter or an option."""
     spans = _spans(problem.statement)
     texts = tuple(problem.statement[start:end] for start, end in spans)
-    options = _found(problem, cells, texts, spans=spans)
+    options = _with_reference(problem, cells, texts, spans=spans)
     reference = _text(options.reference)
     if (
         len(texts) > 2
         and reference
-        and (_LETTER.fullmatch(reference) or _named(reference, options))
+        and (_LETTER.fullmatch(reference) or _letter_in(reference, options))
     ):
         return options
     return options if len(texts) == 2 and _is_letter(options) else None
@@ -327,7 +332,7 @@ def _spans_after(marks: Sequence[re.Match[str]], statement: str) -> tuple[tuple[
     return tuple(spans)
 
 
-def _where_shown(options: Found, statement: str) -> Found:
+def _where_shown(options: RowOptions, statement: str) -> RowOptions:
     """Return the options with their places in the statement, if it shows all of them."""
     spans = _spans(statement)
     is_shown = tuple(statement[start:end] for start, end in spans) == options.options
@@ -347,7 +352,7 @@ def _unreadable(problem: Problem, cells: Cells) -> None:
             )
 
 
-SHAPES: tuple[Callable[[Problem, Cells], Found | None], ...] = (
+SHAPES: tuple[Callable[[Problem, Cells], RowOptions | None], ...] = (
     _true_or_false,
     _right_and_wrong,
     _in_list,
@@ -357,7 +362,9 @@ SHAPES: tuple[Callable[[Problem, Cells], Found | None], ...] = (
 )
 
 
-def _found(problem: Problem, cells: Cells, texts: tuple[str, ...], **more: Any) -> Found:
+def _with_reference(
+    problem: Problem, cells: Cells, texts: tuple[str, ...], **more: Any
+) -> RowOptions:
     """Return the options with the reference of their row. A number in the column "label" counts
     from 0, even if the columns of the options count from 1."""
     for name in (*REFERENCES, *INDICES):
@@ -368,8 +375,8 @@ def _found(problem: Problem, cells: Cells, texts: tuple[str, ...], **more: Any) 
         if is_given and _text(cell):
             if name in INDICES:
                 more |= {"first": 0, "is_index": True}
-            return Found(texts, cell, **more)
-    return Found(texts, problem.answer, **more)
+            return RowOptions(texts, cell, **more)
+    return RowOptions(texts, problem.answer, **more)
 
 
 def _last_list(lines: Iterable[re.Match[str]]) -> list[re.Match[str]]:
@@ -387,21 +394,27 @@ def _last_list(lines: Iterable[re.Match[str]]) -> list[re.Match[str]]:
 def _without_instruction(text: str, others: Sequence[str]) -> str:
     """Return the text of a last option without the paragraphs after it. It has as many paragraphs
     as the longest of the other options."""
-    most = max((len(re.split(r"\n\s*\n", other.strip())) for other in others), default=1)
-    paragraphs = re.split(r"(\n\s*\n)", text)
-    return "".join(paragraphs[: 2 * most - 1])
+    counts = [len(_PARAGRAPHS.split(other.strip())) for other in others]
+    most = max(counts, default=1)
+    gaps = list(_PARAGRAPHS.finditer(text))
+    if len(gaps) < most:
+        return text
+    last_gap = gaps[most - 1]
+    return text[: last_gap.start()]
 
 
 def _unlabelled(texts: tuple[str, ...]) -> tuple[str, ...]:
     """Return texts without the letters of "A) 40", "B) 42" and so on, if all have them."""
-    matches = [_LABELLED.fullmatch(text) for text in texts]
-    labels = "".join(match[1].upper() for match in matches if match)
-    if len(labels) < len(texts) or labels != LETTERS[: len(texts)]:
-        return texts
-    return tuple(match[2].strip() for match in matches if match)
+    plain: list[str] = []
+    for letter, text in zip(LETTERS, texts, strict=False):
+        match = _LABELLED.fullmatch(text)
+        if match is None or match[1].upper() != letter:
+            return texts
+        plain.append(match[2].strip())
+    return tuple(plain) if len(plain) == len(texts) else texts
 
 
-def _is_letter(options: Found) -> bool:
+def _is_letter(options: RowOptions) -> bool:
     letter = _LETTER.fullmatch(_text(options.reference).upper())
     return letter is not None and letter[1] in LETTERS[: len(options.options)]
 
@@ -436,8 +449,10 @@ def _texts(cell: Any) -> tuple[str, ...] | None:
     """Return the texts of a list with at least one item, or None for other cells."""
     if not isinstance(cell, (list, tuple)) or not cell:
         return None
-    is_plain = all(item is None or isinstance(item, (str, int, float)) for item in cell)
-    return tuple(map(_text, cell)) if is_plain else None
+    for item in cell:
+        if item is not None and not isinstance(item, (str, int, float)):
+            return None
+    return tuple(map(_text, cell))
 
 
 def _text(cell: Any) -> str:
@@ -447,4 +462,5 @@ def _text(cell: Any) -> str:
 
 
 def _first_text(cells: Cells, names: Sequence[str]) -> str:
-    return next(filter(None, (_text(cells.get(name)) for name in names)), "")
+    texts = (_text(cells.get(name)) for name in names)
+    return next(filter(None, texts), "")

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from core.base.turns import LINE_ENDS
 from core.grading.canonical import NOTHING
 from core.grading.final import says_nothing
-from core.grading.grammar import Grammar
 from core.grading.numerals import NAMES, in_digits
 from core.grading.plain import NUMBER_IN_TEXT, shown
 from core.grading.units import CHANGING, unit_of
@@ -102,16 +101,16 @@ class Statement:
     after: str
 
 
-def announced(text: str, grammar: Grammar, truncated: bool) -> list[str]:
-    """Return the answers that sentences of a plain `text` announce. The list is empty if a later
-    sentence withdraws them."""
+def announced(text: str, stated: Callable[[str], str], truncated: bool) -> list[str]:
+    """Return the answers that sentences of a plain `text` announce. `stated` returns the answer in
+    the words after "The answer is". The list is empty if a later sentence withdraws them."""
     answers: list[str] = []
     rest = text  # the text after the last statement
     for statement in statements_in(text):
         if not is_certain(statement, truncated) or (answers and is_other_case(statement)):
             continue
         is_list = _is_list(statement)
-        answer = "" if is_list else grammar.stated(statement.value)
+        answer = "" if is_list else stated(statement.value)
         if answer:
             answers.append(answer)
         elif re.search(r"\d", statement.value) or HEDGED.search(statement.value):

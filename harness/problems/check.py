@@ -10,7 +10,7 @@ from core.base.errors import RowError, UserError
 from core.base.files import storable
 from core.base.settings import similar
 from core.grading.kind import Kind
-from core.grading.kinds import kinds
+from core.grading.kinds import kinds, named
 from core.grading.kinds.math import Math
 from core.grading.kinds.proof import GRADED_BY, Proof
 from core.types import ANSWERS, PROOFS, Problem
@@ -73,6 +73,19 @@ def check(
             kind.check_together([(draft.problem, draft.cells) for draft in own])
     faults.check()
     return tuple(problems)
+
+
+def checked(problems: Sequence[Problem]) -> tuple[Problem, ...]:
+    """Check Problem objects by their kinds, with their details as columns. For example, a
+    statement shows its options afterwards. Raises UserError with the faults of all problems."""
+    faults = Faults()
+    completed: list[Problem] = []
+    for number, problem in enumerate(problems, 1):
+        kind = named(problem.answer_type)
+        with faults.caught(f"problem {number}"):
+            completed.append(kind.complete(problem, problem.details))
+    faults.check()
+    return tuple(completed)
 
 
 class _Draft:

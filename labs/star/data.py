@@ -17,11 +17,15 @@ from core.base import seeds
 from core.base.errors import UserError
 from core.grading.canonical import NOTHING, WORDS, canonical, is_aime
 from core.grading.kinds import kind_of
+from core.grading.kinds.choice import Choice
+from core.grading.kinds.integer import Integer
+from core.grading.kinds.math import Math
 from core.grading.kinds.proof import GRADED_BY
+from core.grading.option_rows import LISTS
 from core.types import MAX_ANSWER_CHARS, PROOF, Problem
 from harness.problems import gym, sets
 from harness.problems.check import can_be_sent
-from harness.problems.columns import NAMES, fields_of, plain, plain_name, text_of
+from harness.problems.columns import NAMES, fields_of, plain, plain_name, text_of, with_inner
 from harness.problems.published import OPENR1
 from harness.problems.sets import ProblemSet
 from labs.star import alpaca
@@ -44,6 +48,7 @@ REASONS = (
 # even read.
 _OURS = ("id", "problem", "answer", "answer_type", *GRADED_BY)
 _COLUMNS = {name.partition(".")[0] for ours in _OURS for name in NAMES[ours]}
+_COLUMNS |= {name.partition(".")[0] for name in LISTS}
 _COLUMNS |= {"instruction", "input", "output", "uuid", "question_type", "problem_type", "source"}
 _CHOICES = re.compile(r"mcq|multiple[ _-]?choice.*")
 _CHOICE = re.compile(r"\(?[A-H]\)?[.:]?")  # (A), B.
@@ -281,18 +286,20 @@ def _problem_of(row: Any) -> Problem | str:
     form = canonical(answer)
     if any(map(_CHOICES.fullmatch, kinds)) or _CHOICE.fullmatch(form):
         return "multiple choice"
+    if Choice.claims(Problem("", statement, answer), with_inner(row)):
+        return "multiple choice"
     # A cheap check. core/grading takes thousands of times as long, so it parses only the answers of
     # chosen problems.
     if form.lower() in ("", "n/a") or (WORDS.fullmatch(form) and form not in NOTHING):
         return "no answer"
-    is_integer = is_aime(form) and read.get("answer_type") != "math"
+    is_integer = is_aime(form) and read.get("answer_type") != Math.name
     id_ = _text(read.get("id", row.get("uuid")))
     is_valid = len(id_) <= LONGEST_ID and id_.isprintable()
     return Problem(
         id_ if is_valid else "",
         statement.strip(),
         form if is_integer else answer,
-        "integer" if is_integer else "math",
+        Integer.name if is_integer else Math.name,
         _cells(row),
     )
 

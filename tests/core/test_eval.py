@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import core.eval
+from core.base.errors import UserError
 from core.constants import BOXED, WHOLE
 from core.eval import (
     MAX_COMPARISONS,
@@ -35,6 +36,13 @@ from core.types import Completion, Member, Problem
 SPELLINGS = json.loads(
     (Path(__file__).parents[1] / "cases" / "spellings.json").read_text(encoding="utf-8")
 )
+
+
+def test_an_unknown_answer_type_is_refused() -> None:
+    for function in (is_correct, is_equal):
+        for answer in ("1", "", None):
+            with pytest.raises(UserError, match="'maths' is not one of"):
+                function(answer, "1", "maths")
 
 
 def test_examples_of_docstrings() -> None:

@@ -4,35 +4,47 @@ A kind is a class that derives from Kind (core/grading/kind.py). Nothing else ha
 kind is found by its `name`, which is the answer_type of problems. As an example, this file would
 define the kind "truth", for statements that are true or false:
 
+    from dataclasses import replace
+
+    from core.base.errors import RowError
+    from core.constants import BOXED
+    from core.grading.kind import Cells, Kind
+    from core.grading.markup import without_markup
+    from core.types import Problem
+
     class Truth(Kind):
         name = "truth"
         forms = Kind.forms | {BOXED: "put True or False in \\boxed{}."}
 
         def value(self, text: str) -> str | None:
-            word = text.strip(" .*").lower()
+            word = without_markup(text).strip(".").lower()
             return word if word in ("true", "false") else None
 
         @classmethod
         def claims(cls, problem: Problem, cells: Cells) -> bool:
-            return problem.answer in ("true", "false")
+            return cls().value(problem.answer or "") is not None
 
         @classmethod
         def complete(cls, problem: Problem, cells: Cells) -> Problem:
-            if problem.answer not in ("true", "false"):
+            if not cls.claims(problem, cells):
                 raise RowError("the answer is neither true nor false", "Correct it")
-            return problem
+            return replace(problem, answer=cls().value(problem.answer or ""))
 
 The methods answer these questions:
-- How does a prompt ask for the answer? `form`, and `opening` for a forced answer.
-- How is a reply read? `value` reads a box, and `stated` the words after "The answer is". `bare`
-  reads a reply that is nothing but its answer. `read` replaces all of them, for example by tags.
-- How are votes counted? `canonical`, and `is_equal` if forms may differ (`compares`).
+- How does a prompt ask for the answer? `form` and `forms`, and `opening` for a forced answer. If
+  `forms` lacks LAST_NUMBER, answers are words, and ANSWER=number means "text".
+- How is a reply read? `value` reads the content of a box, such as \text{True}. `stated` reads the
+  words after "The answer is", by default like a box. `bare` reads a reply that is nothing but its
+  answer. `read` replaces all of them, for example by tags.
+- How are votes counted? `canonical`, by default the `value` of an answer. If answers of different
+  forms may be equal, `is_equal` compares them, and `compares` is True.
 - How is an answer graded? `score`, from 0 to 1, and `doubt`.
 - Which rows of a problem set belong to this kind (`claims`), and how is a row checked
-  (`complete`)? A problem's `details` are stored in results. They contain the other needs of a kind,
-  such as the options of a choice or the scorer of a task.
+  (`complete`)? The first kind that claims a row gets it, in alphabetical order of the files. A
+  problem's `details` are stored in results. They contain the other needs of a kind, such as the
+  options of a choice or the scorer of a task.
 
-tests/core/grading/test_kinds.py has a row for each kind."""
+tests/core/grading/test_kinds.py needs a row for each kind."""
 
 import pkgutil
 from functools import cache

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from core.base import seeds
 from core.base.errors import RowError
-from core.constants import BOXED, LAST_NUMBER, TEXT
+from core.constants import BOXED, TEXT
 from core.grading import letter_sentences, option_rows
 from core.grading.extraction import Extraction
 from core.grading.kind import Cells, Kind
@@ -37,7 +37,6 @@ class Choice(Kind):
     forms: ClassVar[Mapping[str, str]] = {
         BOXED: "put the letter of the right option in \\boxed{}.",
         TEXT: 'end with a last line "The answer is …" that states the letter of the right option.',
-        LAST_NUMBER: "end with a last line that contains only the letter of the right option.",
     }
 
     def __init__(self, problem: Problem | None = None) -> None:
@@ -46,8 +45,6 @@ class Choice(Kind):
         self.options = _options(tuple(texts))
 
     def read(self, text: str, way: str = BOXED, truncated: bool = False) -> Extraction:
-        """Read the letter of a reply. The form "number" is read like "text"."""
-        way = TEXT if way == LAST_NUMBER else way
         extraction = super().read(text, way, truncated)
         if extraction.answer is None:
             return extraction
@@ -63,42 +60,43 @@ class Choice(Kind):
         return letter_sentences.own_line(text, self.options)
 
     def canonical(self, answer: str) -> str:
-        return letter_of(answer)
+        return letter_of(super().canonical(answer))
 
     def fault(self, answer: str) -> str | None:
         return self.options.fault(answer)
 
     @classmethod
     def claims(cls, problem: Problem, cells: Cells) -> bool:
-        is_found = option_rows.found(problem, cells) is not None
-        return is_found or option_rows.unnamed(problem, cells) != ""
+        has_options = option_rows.options_in(problem, cells) is not None
+        return has_options or option_rows.unnamed(problem, cells) != ""
 
     @classmethod
     def complete(cls, problem: Problem, cells: Cells) -> Problem:
         """Return the problem whose statement shows the options, with the letter of the right one.
         If the data set always puts the right option first, the problem's id decides the order.
         Raises RowError."""
-        found = option_rows.found(problem, cells)
+        row = option_rows.options_in(problem, cells)
         name = option_rows.unnamed(problem, cells)
-        if found is None and name:
+        if row is None and name:
             raise RowError(
                 f"the answer is a letter, and the column {name!r:.40} may be its options",
                 'Rename this column to choices, or add the column answer_type with "math"',
             )
-        if found is None:
+        if row is None:
             raise RowError("no column has options", "Add the column choices, a list of texts")
-        option_rows.check_options(found)
-        answer = None if found.reference is None else option_rows.letter_of_reference(found)
-        texts = list(found.options)
-        if found.is_right_first:
+        option_rows.check_options(row)
+        answer = None if row.reference is None else option_rows.letter_of_reference(row)
+        texts = list(row.options)
+        if row.is_right_first:
             order = _order(len(texts), problem.id)
             texts = [texts[position] for position in order]
             answer = _moved(answer, order)
         statement = problem.statement
-        if not found.spans:
+        if not row.spans:
             question = option_rows.question(problem, cells)
             lines = option_rows.lines_of(texts)
-            statement = f"{question}\n\n{lines}" if question else ""
+            is_shown = not question or question.endswith(lines)
+            statement = question if is_shown else f"{question}\n\n{lines}"
         return replace(
             problem,
             statement=statement,
@@ -110,8 +108,8 @@ class Choice(Kind):
     @classmethod
     def check_together(cls, rows: Sequence[tuple[Problem, Cells]]) -> None:
         """Raise RowError if numbers are indices in some rows, and texts of options in others."""
-        found = (option_rows.found(problem, cells) for problem, cells in rows)
-        option_rows.check_numbers(list(filter(None, found)))
+        options = (option_rows.options_in(problem, cells) for problem, cells in rows)
+        option_rows.check_numbers(list(filter(None, options)))
 
     @classmethod
     def shuffled(cls, problem: Problem, seed: int) -> Problem:

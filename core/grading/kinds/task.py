@@ -33,6 +33,7 @@ _ECHO = re.compile(
 _FINAL = "Final Answer:"
 # fields of an entry's metadata with one of several right answers
 _EXAMPLES = ("possible_answer", "example_correct_answer", "example_answer")
+_DETAILS = ("scorer", "entry", "parameters")
 _BLANK = re.compile(r"\s+")
 _BESIDE_MARKS = re.compile(r"(?<!\w) | (?!\w)")
 
@@ -169,8 +170,11 @@ def _as_in_rsa(text: str) -> Extraction:
 
 
 def _details(cells: Cells) -> dict[str, Any] | None:
-    """Return the details of a row: an entry of Reasoning Gym as the package exports it, or a row of
-    the RSA repository with the entry as JSON. Return None for another row."""
+    """Return the details of a row: these details themselves, an entry of Reasoning Gym as the
+    package exports it, or a row of the RSA repository with the entry as JSON. Return None for
+    another row."""
+    if "scorer" in cells and "entry" in cells:
+        return {name: cells[name] for name in _DETAILS if name in cells}
     scorer = cells.get("metadata.source_dataset")
     if scorer is not None and "question" in cells:
         entry = {name: cells.get(name) for name in ("question", "answer", "metadata")}

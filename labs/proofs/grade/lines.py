@@ -44,8 +44,8 @@ def source(path: Path, folder: Path, is_qed: bool = False) -> Source:
     place(stem := path.with_suffix(""))
     found = [(where, row, read_row(where, row)) for where, row in read_rows(path)]
     items = [
-        Item(_problem(where, named, number), _proof(where, row))
-        for number, (where, row, named) in enumerate(found, 1)
+        Item(_problem(where, columns, number), _proof(where, row))
+        for number, (where, row, columns) in enumerate(found, 1)
     ]
 
     def write(
@@ -65,20 +65,20 @@ def source(path: Path, folder: Path, is_qed: bool = False) -> Source:
     return Source(path.stem, folder, items, write)
 
 
-def _problem(where: str, named: Row, number: int) -> Problem:
-    """Return the problem in a line. `named` has its fields by our names."""
+def _problem(where: str, columns: Row, number: int) -> Problem:
+    """Return the problem in a line. `columns` has its fields by our names."""
     names = ("solution", "guidelines", "grading_scheme", "split")
-    texts: Row = {name: text_of(named.get(name)) for name in names}
-    answer = text_of(named.get("answer"))
+    texts: Row = {name: text_of(columns.get(name)) for name in names}
+    answer = text_of(columns.get("answer"))
     is_answer = answer and not (texts["guidelines"] or texts["grading_scheme"])
-    answer_type = named.get("answer_type") or (Math.name if is_answer else PROOF)
-    name = str(named.get("id", number))
+    answer_type = columns.get("answer_type") or (Math.name if is_answer else PROOF)
+    name = str(columns.get("id", number))
     if not (name and can_be_sent(name)):
         raise UserError(
             f"{where} has an id that is empty, or contains a lone surrogate (\\ud800 to \\udfff). "
             f"{FIX}"
         )
-    return Problem(name, named["problem"], answer or None, answer_type, **texts)
+    return Problem(name, columns["problem"], answer or None, answer_type, **texts)
 
 
 def _proof(where: str, row: Row) -> Completion:
@@ -128,11 +128,7 @@ def export(path: Path) -> Path:
     head, _, both = read.read_raw(path)
     with archive(path, head.experiment) as journals:
         lines = (
-            qed(
-                jsonl.line(row, problem, head, journals),
-                named(row.get("answer_type", PROOF)).is_proof,
-            )
-            for row, problem in both
+            qed(jsonl.line(row, problem, head, journals), _is_proof(row)) for row, problem in both
         )
         return _write(stem_of(path), lines)
 

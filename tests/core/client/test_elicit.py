@@ -10,6 +10,7 @@ from core import prompts
 from core.client.continued import lacks_answer
 from core.engines.cards import Card
 from core.engines.protocol import CANNOT, Server
+from core.grading.kinds import kind_of
 from core.grading.kinds.math import Math
 from core.rsa import SampleConstants
 from core.types import (
@@ -84,6 +85,38 @@ def test_a_run_that_reads_words_opens_no_box(engine: Server, proxy: Proxy, tmp_p
     # Without forcing, journal keys stay the same.
     unforced = prompts.sampling_for(problem, replace(config, ANSWER_TOKENS=0))
     assert unforced.answer_opening == FORCED_ANSWER
+
+
+@pytest.mark.parametrize(
+    ("answer_type", "answer_form", "opening", "tail", "answer"),
+    [
+        ("choice", "boxed", BOX, "B) 42}.", "B"),
+        ("choice", "text", "", " B.", "B"),
+        ("choice", "number", "", " option B.", "B"),
+        ("task", "boxed", " <answer>", "1 2</answer>", "1 2"),
+        ("task", "text", " <answer>", "1 2</answer>", "1 2"),
+    ],
+)
+def test_the_kind_decides_how_an_answer_opens(
+    engine: Server,
+    proxy: Proxy,
+    tmp_path: Path,
+    answer_type: str,
+    answer_form: str,
+    opening: str,
+    tail: str,
+    answer: str,
+) -> None:
+    proxy.script = [replied("So that is clear."), replied(tail)]
+    config = SampleConstants(MAX_TOKENS=50, ANSWER_TOKENS=9, ELICIT=1)
+    server = through(engine, proxy, tail="<|assistant|>\n", closes=False)
+    problem = Problem("p", "?", "B", answer_type, answer_form=answer_form)
+    sampling = prompts.sampling_for(problem, config)
+    assert sampling.answer_opening == FORCED_ANSWER.removesuffix(BOX) + opening
+    (got,) = ask(server, tmp_path, [(5, sampling)])
+    assert (got.forced or "").endswith(ELICITED_ANSWER.removesuffix(BOX) + opening + tail)
+    for text in (got.text, sampling.answer_opening + tail):
+        assert kind_of(problem).read(text, answer_form).answer == answer
 
 
 def test_a_model_without_thinking_receives_no_tags(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from core.base.errors import RowError
 from core.constants import WAYS
-from core.eval import grade_answers
+from core.eval import grade_answers, is_correct, majority_vote
 from core.grading.extraction import DOUBTS
 from core.grading.kinds.choice import Choice
 from core.grading.letters import LETTERS
@@ -191,6 +191,7 @@ def test_other_rows_are_no_choices(cells: dict[str, Any], answer: str) -> None:
         (["12"], "A", "fewer"),
         (["", "12", "24"], "A", "empty"),
         ([str(number) for number in range(27)], "A", "more than 26"),
+        ([f"{letter}) {letter}0" for letter in [*LETTERS, "A"]], "A", "more than 26"),
     ],
 )
 def test_a_fault_of_a_row_is_named(options: list[Any], answer: Any, fault: str) -> None:
@@ -204,6 +205,21 @@ def test_a_fault_of_a_row_is_named(options: list[Any], answer: Any, fault: str) 
 def test_a_list_of_options_that_the_prompt_would_lack_is_refused(cell: Any) -> None:
     with pytest.raises(RowError, match="'options' is not a list of texts"):
         Choice.claims(Problem("p", "How much?", "A"), {"options": cell, "answer": "A"})
+
+
+def test_letters_in_any_dress_are_equal() -> None:
+    for letter in ("C", "c", "(C)", r"\text{C}", "Option C"):
+        assert is_correct(letter, "C", "choice") and is_correct("C", letter, "choice")
+    assert majority_vote(["C", "(C)", "c", "D", "D"], "choice") == "C"
+    for case in CASES["cases"]:
+        kind = choice(CASES["options"][case["options"]])
+        answer = kind.read(case["text"]).answer
+        assert answer is None or kind.canonical(answer) == answer, case
+
+
+def test_a_statement_that_shows_the_options_stays() -> None:
+    problem = completed({"choices": ["12", "42"]}, "How much?\n\nA. 12\nB. 42", answer="B")
+    assert problem.statement == "How much?\n\nA. 12\nB. 42"
 
 
 def test_a_row_without_options_is_refused() -> None:

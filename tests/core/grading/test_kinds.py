@@ -9,7 +9,7 @@ import pytest
 
 from core import prompts
 from core.base.errors import UserError
-from core.eval import grade_answers
+from core.eval import grade_answers, is_correct, majority_vote
 from core.grading import kinds as package
 from core.grading.kinds import kind_of, kinds
 from core.types import Completion, Member, Problem
@@ -76,8 +76,9 @@ def test_a_proof_has_no_answer(name: str) -> None:
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(UserError, match="interger"):
         kind_of(Problem("p", "?", "1", "interger"))
-    with pytest.raises(UserError, match="Did you mean integer"):
-        problem_of({"answer": 1, "answer_type": "interger"})
+    for typo, meant in {"interger": "integer", "choise": "choice", "maths": "math"}.items():
+        with pytest.raises(UserError, match=f"Did you mean {meant}"):
+            problem_of({"answer": 1, "answer_type": typo})
     assert problem_of({"answer": 1, "answer_type": "Numerical"}).answer_type == "integer"
 
 
@@ -85,21 +86,19 @@ def test_the_example_in_the_guide_is_a_kind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guide = inspect.getdoc(package) or ""
-    example = re.search(r"    class Truth.*?return problem\n", guide, re.S)
+    example = re.search(r"(?:\n|    .*\n)*    class Truth.*\n(?:\n|    .*\n)*", guide)
     assert example
-    header = (
-        "from core.base.errors import RowError\nfrom core.constants import BOXED\n"
-        "from core.grading.kind import Cells, Kind\nfrom core.types import Problem\n\n\n"
-    )
-    code = header + inspect.cleandoc("\n" + example[0])
+    code = inspect.cleandoc(example[0])
     (tmp_path / "truth.py").write_text(code, encoding="utf-8")
     monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
     kinds.cache_clear()
     try:
-        problem = problem_of({"answer": "true"})
+        problem = problem_of({"answer": "True"})
         assert problem.answer_type == "truth"
         assert "True or False" in prompts.solve(problem)[-1]["content"]
-        replies = (r"\boxed{True}", "The answer is false.", "Truth is relative.")
+        assert is_correct("True", "true", "truth")
+        assert majority_vote(["true", "True", "False"], "truth") == "True"
+        replies = (r"\boxed{\text{True}}", "The answer is **False**.", "Truth is relative.")
         population = [Member(Completion("0" * 32, 0, answer=text)) for text in replies]
         grades = grade_answers(problem, population).grades
         assert [(grade.value, grade.answer) for grade in grades] == [

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from core.base.errors import RowError, UserError, one_line
+from core.types import Problem
 from harness.problems import sets
 from harness.problems.faults import MOST_FAULTS, MOST_PLACES, Faults, listed
 from harness.run import problems_of
@@ -99,6 +101,25 @@ def test_each_file_of_a_set_is_named_once() -> None:
 def test_a_list_of_problems_has_no_file_to_name() -> None:
     with pytest.raises(UserError, match=r"^the answer is empty in problems 1 and 3\. "):
         problems_of([{"problem": "x", "answer": ""}, ROW, {"problem": "y", "answer": ""}])
+
+
+def test_problem_objects_are_checked_by_their_kinds() -> None:
+    options = {"options": ["12", "42"]}
+    question = Problem("p", "How much?", "42", "choice", details=options)
+    (problem,) = problems_of([question])
+    assert (problem.statement, problem.answer) == ("How much?\n\nA. 12\nB. 42", "B")
+    assert problems_of([problem]) == (problem,)
+    faulty = [replace(question, answer="K"), question, replace(question, details={})]
+    with pytest.raises(UserError, match=r"no option in problem 1 \(K\).*No column .*problem 3"):
+        problems_of(faulty)
+    with pytest.raises(UserError, match="the row has no task in problem 1"):
+        problems_of([Problem("p", "How much?", "42", "task")])
+    with pytest.raises(UserError, match="'maths' is not one of"):
+        problems_of([Problem("p", "How much?", "42", "maths")])
+    entry = {"question": "1 + 2 =", "answer": "3", "metadata": {}}
+    details = {"scorer": "chain_sum", "entry": entry, "parameters": {"min_terms": 2}}
+    task = Problem("p", "How much?", "3", "task", details=details)
+    assert problems_of([task]) == (task,)
 
 
 def test_other_errors_are_not_caught_and_no_fault_is_no_error() -> None:

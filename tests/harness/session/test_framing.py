@@ -64,6 +64,13 @@ def test_shots_are_turns_before_each_problem_and_worked_aggregations_before_cand
         assert reply["content"].endswith(BOX % row["answer"])
 
 
+def test_a_shot_of_a_choice_ends_with_its_letter(tmp_path: Path) -> None:
+    row = {"problem": "6*7?", "choices": ["40", "42"], "answer": 1, "solution": "6*7 is 42."}
+    (shot,) = given(SHOTS=file_of(tmp_path, row)).shots
+    assert shot.problem.statement == "6*7?\n\nA. 40\nB. 42"
+    assert shot.reply.endswith(r"The final answer is \boxed{B}.")
+
+
 def test_results_record_only_what_is_used_and_a_changed_shot_is_another_request(
     server: ScriptedServer, results: Path, tmp_path: Path
 ) -> None:

@@ -234,6 +234,8 @@ def test_a_file_without_a_row_to_use_says_why(tmp_path: Path) -> None:
         ({"answer_type": "Multiple Choice"}, "multiple choice"),
         ({"answer": "A"}, "multiple choice"),
         ({"answer": r"\text{(D)}"}, "multiple choice"),
+        ({"choices": ["40", "42"], "answer": 1}, "multiple choice"),
+        ({"options": ["40", "42"], "answer": "42"}, "multiple choice"),
         ({"answer": None}, "no answer"),
         ({"answer": "notfound"}, "no answer"),
         ({"answer": r"\text{Yes}"}, "no answer"),
