@@ -74,7 +74,11 @@ def task_score(details: Mapping[str, Any], answer: str) -> float | None:
     package's function raises or gives nan, or the child reaches its deadline. `details` has the
     "scorer" (a task's name), its "parameters" if they are not the defaults, and the "entry"."""
     parameters = details.get("parameters", {})
-    return _score(details["scorer"], json.dumps(parameters), json.dumps(details["entry"]), answer)
+    score = _score(details["scorer"], json.dumps(parameters), json.dumps(details["entry"]), answer)
+    if score is None:
+        task = details["scorer"]
+        logging.getLogger(__name__).warning("no score of the task %s for %.200r", task, answer)
+    return score
 
 
 @lru_cache(maxsize=4096)  # a key has up to 20 kB
@@ -83,10 +87,7 @@ def _score(task: str, parameters: str, entry: str, answer: str) -> float | None:
     score = _PROCESS.ask(
         "score", task, json.loads(parameters), json.loads(entry), answer, DEADLINE_S
     )
-    if score is None:
-        logging.getLogger(__name__).warning("no score of the task %s for %.200r", task, answer)
-        return None
-    return float(score)
+    return None if score is None else float(score)
 
 
 def _environment() -> dict[str, str]:

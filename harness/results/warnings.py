@@ -231,9 +231,9 @@ def _undecided(run: Run) -> list[str]:
     if not answers and not pairs:
         return []
     return [
-        f"{answers} undecided answers count as wrong, and {pairs} undecided pairs of answers "
-        "count as different in votes. A comparison or a task's scorer failed, or took too long. "
-        "Run the same command again to grade all replies from the journal"
+        f"math-verify gave no verdict in time. {answers} undecided answers count as wrong, and "
+        f"{pairs} pairs of answers count as different in votes. Run the same command again to "
+        "grade all replies from the journal"
     ]
 
 
