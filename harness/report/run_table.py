@@ -208,7 +208,7 @@ def _add_counts(table: _Columns) -> None:
     add("doubtful", "answers whose reading or verdict is in doubt")
     add("failed", "completions without a reply")
     if table.has("undecided"):
-        add("undecided", "answers without a verdict in time, counted as wrong")
+        add("undecided", "answers without a verdict, counted as wrong")
     expected = table.document["problem_set"]["n"] * runs_of(table.document)
     if any(step["problems"] != expected for step in table.steps):
         table.add(

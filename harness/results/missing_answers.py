@@ -70,7 +70,8 @@ def warning(figures: Mapping[str, Any], is_boxed: bool) -> str:
     """Return the warning for the field `unstated` of the metrics."""
     counts = f"{figures['unstated']:,} of {figures['replies']:,} replies"
     if is_boxed:
-        text = f"{counts} state no answer in a box. Try ANSWER=text, SHOTS=4 or ELICIT=1"
+        remedies = "ANSWER=text (Reasoning Gym ignores it), SHOTS=4 or ELICIT=1"
+        text = f"{counts} state no answer in the form that prompts ask for. Try {remedies}"
     else:
         text = f"{counts} state no answer. Try SHOTS=4 or ELICIT=1"
     if figures["quote"]:

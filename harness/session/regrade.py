@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from core.base.errors import UserError, command
+from core.base.errors import UserError, command, one_line
 from core.base.files import checked_amount, results_dir
 from core.client.journal import Archive
 from core.constants import BOXED, WAYS, Rule
@@ -207,7 +207,7 @@ def _words(answer: str | None, value: float | None, doubt: str | None) -> str:
         grade = f"score {value:.3g}"
     if doubt:
         grade += f", {doubt}"
-    text = "no answer" if answer is None else f"{answer:.40}"
+    text = "no answer" if answer is None else one_line(answer, 40)
     return f"{text} ({grade})"
 
 

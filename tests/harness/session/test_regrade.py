@@ -67,11 +67,11 @@ def test_what_changed_is_printed_answer_by_answer(
     document: dict[str, Any] = load(stored, "03_rsa_verify")
     step = document["problems"][1]["steps"][0]
     truth = step["members"][2]["answer"]
-    step["members"][2] |= {"answer": "41", "correct": True}  # as an older reader had it
+    step["members"][2] |= {"answer": "4\n1", "correct": True}  # as an older reader had it
     (stored / "03_rsa_verify.json").write_text(json.dumps(document))
     regrade.main(["03_rsa_verify"])
     out = capsys.readouterr().out
-    assert "p1, t=0, member 2: 41 (right" in out and f"-> {truth} (" in out
+    assert "p1, t=0, member 2: 4 1 (right" in out and f"-> {truth} (" in out
     assert (
         "changed answers, grades and votes: 1 (36 completions were graded)" in out
         and "new grades" in out
