@@ -15,6 +15,7 @@ from typing import Any
 from core.base.errors import RowError
 from core.base.files import storable
 from core.grading.letters import LETTERS, Options
+from core.grading.option_lines import spans_in
 from core.types import Problem
 
 Cells = Mapping[str, Any]
@@ -55,10 +56,6 @@ FILLED = "{}\n\nWhich option fills in the blank?"
 TITLES = {"ctx": CONTINUED, "startphrase": CONTINUED, "sentence": FILLED}
 
 _LABELLED = re.compile(r"\s*[(\[]?([A-Za-z])\s*[).:\]]\s*(.*)", re.DOTALL)
-_OPTION_LINE = r"(?m)^[ \t]*(?:Option ([A-Z]) ?[:.)]|\(([A-Z])\)|([A-Z])[.):])[ \t]*"
-_LINE = re.compile(_OPTION_LINE)
-_WITHIN_LINE = re.compile(r"(?<=\s)\(?([A-Z])\)[ \t]*")
-_PARAGRAPHS = re.compile(r"\n\s*\n")
 _LETTER = re.compile(r"\(?([A-Z])\)?\.?")
 
 
@@ -196,27 +193,6 @@ def _letter_in(text: str, options: RowOptions) -> str:
     return "" if readable.fault(answer) else answer
 
 
-# --- statements ---
-
-
-def lines_of(texts: Sequence[str]) -> str:
-    """Return a line for each option, such as "A. 40"."""
-    pairs = zip(LETTERS, texts, strict=False)
-    return "\n".join(f"{letter}. {text}" for letter, text in pairs)
-
-
-def statement_with(problem: Problem, texts: Sequence[str]) -> str:
-    """Return the statement of a problem with other `texts` at the places of its options."""
-    statement = problem.statement
-    lines = lines_of(problem.details["options"])
-    if statement.endswith(lines):
-        return statement.removesuffix(lines) + lines_of(texts)
-    places = list(zip(_spans(statement), texts, strict=True))
-    for (start, end), text in reversed(places):
-        statement = statement[:start] + text + statement[end:]
-    return statement
-
-
 # --- shapes ---
 
 
@@ -297,7 +273,7 @@ def _in_columns(problem: Problem, cells: Cells) -> RowOptions | None:
 def _in_statement(problem: Problem, cells: Cells) -> RowOptions | None:
     """Find lines such as "Option A : 40" or "A. 40" at the end of the statement, or "(A) 40 (B) 41"
     within a line. The answer must be a letter or an option."""
-    spans = _spans(problem.statement)
+    spans = spans_in(problem.statement)
     texts = tuple(problem.statement[start:end] for start, end in spans)
     options = _with_reference(problem, cells, texts, spans=spans)
     reference = _text(options.reference)
@@ -310,31 +286,9 @@ def _in_statement(problem: Problem, cells: Cells) -> RowOptions | None:
     return options if len(texts) == 2 and _is_letter(options) else None
 
 
-def _spans(statement: str) -> tuple[tuple[int, int], ...]:
-    """Return the places of the options at the end of a statement. An option may have several
-    lines."""
-    spans = _spans_after(_last_list(_LINE.finditer(statement)), statement)
-    if len(spans) > 1:
-        return spans
-    spans = _spans_after(_last_list(_WITHIN_LINE.finditer(statement)), statement)
-    return spans if len(spans) > 2 and all(start < end for start, end in spans) else ()
-
-
-def _spans_after(marks: Sequence[re.Match[str]], statement: str) -> tuple[tuple[int, int], ...]:
-    """Return the places of the texts after `marks` such as "A)"."""
-    ends = [mark.start() for mark in marks[1:]] + [len(statement)]
-    spans: list[tuple[int, int]] = []
-    for mark, end in zip(marks, ends, strict=False):
-        text = statement[mark.end() : end]
-        if end == len(statement):  # an instruction may follow the last option
-            text = _without_instruction(text, [statement[a:b] for a, b in spans])
-        spans.append((mark.end(), mark.end() + len(text.rstrip())))
-    return tuple(spans)
-
-
 def _where_shown(options: RowOptions, statement: str) -> RowOptions:
     """Return the options with their places in the statement, if it shows all of them."""
-    spans = _spans(statement)
+    spans = spans_in(statement)
     is_shown = tuple(statement[start:end] for start, end in spans) == options.options
     return replace(options, spans=spans) if is_shown else options
 
@@ -377,30 +331,6 @@ def _with_reference(
                 more |= {"first": 0, "is_index": True}
             return RowOptions(texts, cell, **more)
     return RowOptions(texts, problem.answer, **more)
-
-
-def _last_list(lines: Iterable[re.Match[str]]) -> list[re.Match[str]]:
-    """Return the last lines whose letters are A, B, C and so on."""
-    listed: list[re.Match[str]] = []
-    for line in lines:
-        letter = next(filter(None, line.groups()))
-        if letter == "A":
-            listed = [line]
-        elif listed and letter == LETTERS[len(listed) % len(LETTERS)]:
-            listed.append(line)
-    return listed
-
-
-def _without_instruction(text: str, others: Sequence[str]) -> str:
-    """Return the text of a last option without the paragraphs after it. It has as many paragraphs
-    as the longest of the other options."""
-    counts = [len(_PARAGRAPHS.split(other.strip())) for other in others]
-    most = max(counts, default=1)
-    gaps = list(_PARAGRAPHS.finditer(text))
-    if len(gaps) < most:
-        return text
-    last_gap = gaps[most - 1]
-    return text[: last_gap.start()]
 
 
 def _unlabelled(texts: tuple[str, ...]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from core.base import seeds
 from core.base.errors import RowError
 from core.constants import BOXED, TEXT
-from core.grading import letter_sentences, option_rows
+from core.grading import letter_sentences, option_lines, option_rows
 from core.grading.extraction import Extraction
 from core.grading.kind import Cells, Kind
 from core.grading.letters import LETTERS, Options, letter_of
@@ -94,7 +94,7 @@ class Choice(Kind):
         statement = problem.statement
         if not row.spans:
             question = option_rows.question(problem, cells)
-            lines = option_rows.lines_of(texts)
+            lines = option_lines.lines_of(texts)
             is_shown = not question or question.endswith(lines)
             statement = question if is_shown else f"{question}\n\n{lines}"
         return replace(
@@ -139,7 +139,7 @@ def _ordered(problem: Problem, order: Sequence[int]) -> Problem:
     texts = [problem.details["options"][position] for position in order]
     return replace(
         problem,
-        statement=option_rows.statement_with(problem, texts),
+        statement=option_lines.statement_with(problem, texts),
         answer=_moved(problem.answer, order),
         details={"options": texts, "order": list(order)},
     )
