@@ -69,8 +69,12 @@ has() {
   [ "$(cat "$1/.installed-requirements${2:+-$2}" 2>/dev/null)" = "$want" ]
 }
 
-# pip compiles a package of Reasoning Gym.
-has_compiler() { has .venv gym || command -v cc >/dev/null || command -v gcc >/dev/null; }
+# has_compiler: succeeds if pip can compile a package of Reasoning Gym, or if that is done.
+has_compiler() {
+  if has .venv gym; then return; fi
+  command -v cc >/dev/null || command -v gcc >/dev/null || return
+  "$python" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
+}
 
 case $what in
   dev | engines)
@@ -233,7 +237,7 @@ if [ "$what" = train ]; then
   exit 0
 fi
 if ! has_compiler; then
-  advice="needs a C compiler. On Debian and Ubuntu: apt-get install build-essential python3-dev"
+  advice="needs a C compiler and Python's headers. On Debian and Ubuntu: apt-get install build-essential python3-dev"
   [ "$what" != gym ] || fail "Reasoning Gym $advice"
   case $what in dev | engines) say "left out, so that its tests are skipped: Reasoning Gym, which $advice" ;; esac
 fi
