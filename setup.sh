@@ -69,6 +69,7 @@ has() {
   [ "$(cat "$1/.installed-requirements${2:+-$2}" 2>/dev/null)" = "$want" ]
 }
 
+compiler="needs a C compiler and Python's headers. On Debian and Ubuntu: apt-get install build-essential python3-dev"
 # has_compiler: succeeds if pip can compile a package of Reasoning Gym, or if that is done.
 has_compiler() {
   if has .venv gym; then return; fi
@@ -79,8 +80,14 @@ has_compiler() {
 case $what in
   dev | engines)
     extras="fleet inspect gym lean dev"
-    has_compiler || extras="fleet inspect lean dev" ;;
-  fleet | inspect | gym | lean) extras=$what ;;
+    if ! has_compiler; then
+      extras="fleet inspect lean dev"
+      say "left out, so that its tests are skipped: Reasoning Gym, which $compiler"
+    fi ;;
+  gym)
+    extras=gym
+    has_compiler || fail "Reasoning Gym $compiler" ;;
+  fleet | inspect | lean) extras=$what ;;
   *) extras= ;;
 esac
 is_set_up() {
@@ -235,11 +242,6 @@ if [ "$what" = train ]; then
   [ -f .venv-train/.installed-requirements-train ] || room "$gb" "the packages that train a model need"
   install .venv-train train
   exit 0
-fi
-if ! has_compiler; then
-  advice="needs a C compiler and Python's headers. On Debian and Ubuntu: apt-get install build-essential python3-dev"
-  [ "$what" != gym ] || fail "Reasoning Gym $advice"
-  case $what in dev | engines) say "left out, so that its tests are skipped: Reasoning Gym, which $advice" ;; esac
 fi
 for part in "" $extras; do install .venv "$part"; done
 if [ "$what" = engines ]; then

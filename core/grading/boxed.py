@@ -77,6 +77,7 @@ def of_part(text: str, grammar: Grammar, truncated: bool = False) -> Extraction:
     earlier = iter(reversed(candidates))  # read lazily, because few are needed
     chosen, answer = _last_answer(earlier, grammar)
     sentence = grammar.sentence(restored_within(chosen)) if chosen else ""
+    fault = grammar.fault(answer) if answer else None
     others: Sequence[str | None] = []
     doubt: str | None
     if truncated:
@@ -85,8 +86,8 @@ def of_part(text: str, grammar: Grammar, truncated: bool = False) -> Extraction:
         doubt = "unclosed"
     elif not answer:
         doubt = _reason_for_no_answer(answer, candidates)
-    elif grammar.fault(answer):
-        doubt = grammar.fault(answer)
+    elif fault:
+        doubt = fault
     else:
         above = reversed(lines) if is_boxed else iter(())
         values = (value_of(content, grammar) for content in chain(earlier, above))

@@ -15,7 +15,8 @@ from core.types import MAX_ANSWER_CHARS
 
 MAX_PASSES = 20  # passes of cleaning: a text that needs more has no answer
 # the values of Rule.keeps_units: units stay in formulas, and whole numbers lose them
-FORMULA, WHOLE_NUMBER = True, False
+FORMULA = True
+WHOLE_NUMBER = False
 
 _THIN_SPACE = "\u2009"
 _FRACTIONS = "¼½¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"

@@ -61,12 +61,13 @@ def _last_of(
     """Return the last of the `answers`, with the first doubt that applies, or else `doubt`."""
     answer = answers[-1] if answers else ""
     others = others_of(reversed(answers), answer, grammar) if answer else []
+    fault = grammar.fault(answer)
     if truncated:
         doubt = "truncated"
     elif not answer:
         doubt = "no answer"
-    elif grammar.fault(answer):
-        doubt = grammar.fault(answer)
+    elif fault:
+        doubt = fault
     elif others:
         doubt = "several"
     return Extraction(answer or None, doubt, tuple(other for other in others if other))
@@ -85,12 +86,10 @@ def _boxed(text: str, way: str, grammar: Grammar, truncated: bool) -> Extraction
     if not answers:
         return extraction
     answer = answers[-1]
-    doubt = "unboxed" if way == BOXED else None
     if truncated:
-        doubt = "truncated"
-    elif grammar.fault(answer):
-        doubt = grammar.fault(answer)
-    return Extraction(answer, doubt)
+        return Extraction(answer, "truncated")
+    unboxed = "unboxed" if way == BOXED else None
+    return Extraction(answer, grammar.fault(answer) or unboxed)
 
 
 def _with_later_answer(extraction: Extraction, text: str, grammar: Grammar) -> Extraction:
@@ -123,7 +122,8 @@ def _stated(text: str, grammar: Grammar, truncated: bool) -> list[str]:
         is_cut_off = truncated and index == len(parts) - 1
         answers = grammar.announced(part, is_cut_off)
         if not answers and not is_cut_off:
-            answers = list(filter(None, [grammar.bare(part)]))
+            bare = grammar.bare(part)
+            answers = [bare] if bare else []
         if answers or NUMBER_IN_TEXT.search(part):
             return answers
     return []

@@ -76,14 +76,8 @@ class Choice(Kind):
         If the data set always puts the right option first, the problem's id decides the order.
         Raises RowError."""
         row = option_rows.options_in(problem, cells)
-        name = option_rows.unnamed(problem, cells)
-        if row is None and name:
-            raise RowError(
-                f"the answer is a letter, and the column {name!r:.40} may be its options",
-                'Rename this column to choices, or add the column answer_type with "math"',
-            )
         if row is None:
-            raise RowError("no column has options", "Add the column choices, a list of texts")
+            raise _without_options(option_rows.unnamed(problem, cells))
         option_rows.check_options(row)
         answer = None if row.reference is None else option_rows.letter_of_reference(row)
         texts = list(row.options)
@@ -126,6 +120,16 @@ class Choice(Kind):
         inverse = sorted(range(len(order)), key=order.__getitem__)
         restored = _ordered(problem, inverse)
         return replace(restored, details={"options": restored.details["options"]})
+
+
+def _without_options(name: str) -> RowError:
+    """Return the error of a row without options. The column `name` ("": none) may have them."""
+    if not name:
+        return RowError("no column has options", "Add the column choices, a list of texts")
+    return RowError(
+        f"the answer is a letter, and the column {name!r:.40} may be its options",
+        'Rename this column to choices, or add the column answer_type with "math"',
+    )
 
 
 def _order(length: int, *names: str | int) -> list[int]:

@@ -68,11 +68,12 @@ class Task(Kind):
 
     def _stated(self, text: str) -> Extraction:
         """Read the first part of a reply that has an answer. Later parts are other problems."""
-        stated = [(_answers(part.text), part.is_after_token) for part in parts_of(text)]
-        for (answers, is_closed), is_after_token in stated:
+        for part in parts_of(text):
+            answers, is_closed = _answers(part.text)
+            if answers and part.is_after_token:
+                return Extraction(answers[-1], "next turn")
             if answers:
-                doubt = "next turn" if is_after_token else self._doubt(answers, is_closed)
-                return Extraction(answers[-1], doubt)
+                return Extraction(answers[-1], self._doubt(answers, is_closed))
         # an answer with a line that looks like another problem
         answers, is_closed = _answers(text)
         if answers:
