@@ -5,7 +5,6 @@ with its answer is read. A grammar (grammar.py) tells what the content of a box 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, takewhile
 
 from core.base.turns import Part, parts_of
@@ -19,15 +18,6 @@ from core.types import MAX_ANSWER_CHARS
 # most other answers in boxes and `Final:` lines to compare with the answer that counts
 MAX_OTHERS = 8
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1b]")
-
-
-def extract(text: str, grammar: Grammar, truncated: bool = False) -> Extraction:
-    r"""Read the answer of `text`, a completion without its thinking, in linear time. Never raises.
-
-    The last complete \boxed{} or \fbox{} that is not empty counts, with any box inside it. Without
-    a box, the last `Final:` line that is not empty counts. "042" becomes "42", and "1{,}024"
-    becomes "1024"."""
-    return in_turns(restored(text), partial(of_part, grammar=grammar), grammar, truncated)
 
 
 def in_turns(
@@ -69,7 +59,11 @@ def _of_parts(
 
 
 def of_part(text: str, grammar: Grammar, truncated: bool = False) -> Extraction:
-    """Read the answer of a part of a reply, as `extract` describes."""
+    r"""Read the answer of a part of a reply, a text without thinking, in linear time. Never raises.
+
+    The last complete \boxed{} or \fbox{} that is not empty counts, with any box inside it. Without
+    a box, the last `Final:` line that is not empty counts. "042" becomes "42", and "1{,}024"
+    becomes "1024"."""
     boxes = _contents(text, grammar)
     is_boxed = bool(boxes.values) or boxes.is_unclosed
     lines = _lines(text, is_boxed, truncated)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from core.constants import BOXED
 from core.eval import is_correct
-from core.grading.boxed import extract, stated
+from core.grading.boxed import stated
 from core.grading.boxes import box_spans
 from core.grading.canonical import canonical
 from core.grading.extraction import DOUBTS, Extraction
@@ -21,6 +21,7 @@ from core.grading.kinds import named
 from core.grading.kinds.integer import Integer
 from core.grading.kinds.math import Math
 from tests.helpers.latex import LATEX, TYPES
+from tests.helpers.reading import extract
 
 # tests/core/grading/test_text.py and test_choice.py
 ELSEWHERE = {"several numbers", "not an option", "other text"}

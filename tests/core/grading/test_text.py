@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from core.constants import AUTO, WAYS
 from core.eval import grade_answers, is_equal
-from core.grading.boxed import extract
 from core.grading.extraction import DOUBTS
 from core.grading.kinds import named
 from core.grading.kinds.math import Math
 from core.types import Completion, Member, Problem
+from tests.helpers.reading import extract
 
 REPLIES = json.loads(
     (Path(__file__).parents[2] / "cases" / "replies.json").read_text(encoding="utf-8")

@@ -8,13 +8,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.constants import AUTO, LAST_NUMBER, TEXT
-from core.grading.boxed import extract
 from core.grading.kinds.math import Math
 from core.types import Problem
 from labs.star.check import REASONS, Checked, check
 from labs.star.hints import is_stated_first, states_another
 from labs.star.sound import false_equations
 from labs.star.statements import hash_of
+from tests.helpers.reading import extract
 
 STEPS = "7*43=301\n6*58=348, 301+348=649\n"
 KEPT = [
