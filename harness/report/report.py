@@ -15,7 +15,7 @@ from core.base.files import results_dir
 from core.base.terminal import say, wrapped
 from harness.report import compare, jsonl, page, plot, run_table, tables
 from harness.report.data import Results
-from harness.results import registry
+from harness.results import registry, textless
 from harness.results.find import comparison, comparisons, results_files
 from harness.results.model import StepResult, has_scores
 from harness.results.warnings import is_ungraded
@@ -137,6 +137,12 @@ def parser() -> Parser:
         help="only print tables in Markdown (for STaR runs, lean and FILE.jsonl)",
     )
     add("--inspect", type=Path, metavar="DIR", help="only write logs for inspect_ai's viewer")
+    add(
+        "--without-texts",
+        type=Path,
+        metavar="DIR",
+        help="only write the results without statements and texts, to publish them",
+    )
     return parser
 
 
@@ -152,6 +158,9 @@ def main(argv: Sequence[str] | None = None) -> None:
             live.serve(args.results, folder, args.port)
         elif args.jsonl is not None:
             _write_lines(args, folder)
+        elif args.without_texts:
+            paths = textless.write(results_files(args.results, folder), args.without_texts)
+            print("\n".join(f"results {path}" for path in paths))
         else:
             _report(args, folder)
 

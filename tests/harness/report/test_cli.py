@@ -198,3 +198,23 @@ def test_live_waits_for_the_first_results_of_a_run_and_ends_with_ctrl_c(results:
         assert process.wait(20) in (0, 130) and "Traceback" not in process.stderr.read()
     finally:
         process.kill()
+
+
+def test_results_without_texts_keep_every_figure(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["02_rsa_basic"])
+    table = capsys.readouterr().out.partition("report ")[0]
+    bare = tmp_path / "bare"
+    main(["02_rsa_basic", "--without-texts", str(bare)])
+    capsys.readouterr()
+    path = bare / "02_rsa_basic.json"
+    main([str(path)])
+    shown = capsys.readouterr().out
+    assert shown.startswith(table.partition("\nnote:")[0].rstrip()[:400])
+    stored = path.read_text()
+    for problem in Results(folder / "02_rsa_basic.json").problems:
+        assert problem.statement not in stored
+        for step in problem.steps:
+            for member in step.members:
+                assert member.key not in stored
