@@ -11,6 +11,9 @@ def hub_errors(name: str, way_out: str) -> Iterator[None]:
     """Turn any error of the hub client into a UserError about the model or data set `name`, with
     advice (`way_out`)."""
     try:
+        from huggingface_hub.utils import logging  # slow to load, and rarely needed
+
+        logging.set_verbosity_error()  # the client logs every attempt
         yield
     except UserError:
         raise

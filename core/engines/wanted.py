@@ -125,6 +125,13 @@ class Wanted:
         return bool(self.model) and Path(self.model).exists()
 
     @property
+    def is_on_hub(self) -> bool:
+        """Whether MODEL or the file of its card is a model of the hub."""
+        if self.card.file:
+            return self.card.file.wheel is None
+        return hub_model(self.model) is not None
+
+    @property
     def revision(self) -> str:
         """The commit, branch or tag in REVISION, or "" if it is unset."""
         return self.hosting.REVISION if self.value("REVISION") else ""
