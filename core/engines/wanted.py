@@ -116,9 +116,12 @@ class Wanted:
 
     @property
     def served_model(self) -> str:
-        """The name that MODEL gives to a server's model, or "" if MODEL is unset or the path of
-        weights to serve."""
-        return "" if self.is_weights() and not self.base_url else self.model
+        """The name that MODEL gives to a server's model, or "" if MODEL is unset, or names weights
+        to serve by their path or their GGUF file on the hub."""
+        if self.base_url:
+            return self.model
+        is_file_on_hub = self.is_gguf() and hub_model(self.model) is not None
+        return "" if is_file_on_hub or self.is_weights() else self.model
 
     def is_weights(self) -> bool:
         """Return whether MODEL is the path of weights."""
