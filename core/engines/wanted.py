@@ -116,8 +116,8 @@ class Wanted:
 
     @property
     def served_model(self) -> str:
-        """The name that MODEL gives to a server's model, or "" if MODEL is unset, or names weights
-        to serve by their path or their GGUF file on the hub."""
+        """The name that MODEL gives to a server's model. It is "" if MODEL is unset, or names
+        weights to serve (a path, or a GGUF file of the hub)."""
         if self.base_url:
             return self.model
         is_file_on_hub = self.is_gguf() and hub_model(self.model) is not None
@@ -129,7 +129,7 @@ class Wanted:
 
     @property
     def is_on_hub(self) -> bool:
-        """Whether MODEL or the file of its card is a model of the hub."""
+        """True if MODEL or the file of its card is a model of the hub."""
         if self.card.file:
             return self.card.file.wheel is None
         return hub_model(self.model) is not None
