@@ -1,5 +1,6 @@
 """Report the errors of the Hugging Face hub's client."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,6 +12,10 @@ def hub_errors(name: str, way_out: str) -> Iterator[None]:
     """Turn any error of the hub client into a UserError about the model or data set `name`, with
     advice (`way_out`)."""
     try:
+        # Its import sets the level of the client's logger, which shows every attempt.
+        import huggingface_hub.file_download  # noqa: F401
+
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
         yield
     except UserError:
         raise

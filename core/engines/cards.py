@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from core.base.errors import UserError
-from core.base.fields import Positive, Sha256, fitted
+from core.base.fields import Positive, fitted
 from core.base.files import DATA, read_text
 from core.base.prices import Prices
 from core.base.settings import similar
@@ -32,6 +32,7 @@ from core.constants import (
     Sampled,
     rules,
 )
+from core.engines.pinned import PinnedFile
 
 FOLDER = DATA / "models"
 TEMPLATE = "template"  # a file to copy, no card itself
@@ -91,19 +92,6 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Wheel:
-    """A GGUF file in a Python wheel: pip's `requirement`, the `file` in the wheel, their hashes,
-    size and licence."""
-
-    requirement: Annotated[str, Meta(pattern=r"\A[\w.-]+==[\w.]+\Z")]
-    sha256: Sha256
-    file: Text
-    file_sha256: Sha256
-    megabytes: Positive
-    licence: Text
-
-
-@dataclass(frozen=True)
 class Card:
     """A model card with the fields of its file. NONE is an empty card. Raises ValueError for a bad
     address or table."""
@@ -136,7 +124,7 @@ class Card:
     sampling: Mapping[Annotated[str, _one_of(*SAMPLING)], int | float] = field(default_factory=dict)
     send: Mapping[str, Any] = field(default_factory=dict)
     constants: Mapping[str, int | float | str] = field(default_factory=dict)
-    wheel: Wheel | None = None
+    file: PinnedFile | None = None
     price: Prices | None = None
 
     def __post_init__(self) -> None:
@@ -311,7 +299,8 @@ def of_model(served: str, engine: str) -> Card:
     fitting = []
     for name in names():
         card = named(name)
-        if card.engine and card.model == model:
+        is_its_file = card.file is not None and card.file.served_name == served
+        if card.engine and (card.model == model or is_its_file):
             fitting.append(card)
     for card in fitting:
         if card.engine == engine:

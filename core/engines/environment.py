@@ -96,7 +96,7 @@ def unused_revision(commit: str | None) -> str:
     settings = wanted()
     if settings.value("FLEET"):  # the servers of a Slurm job have read REVISION
         return ""
-    is_fetched = bool(commit) or hub_model(settings.model) is not None
+    is_fetched = bool(commit) or settings.is_on_hub
     return "" if is_fetched and not settings.base_url else settings.revision
 
 

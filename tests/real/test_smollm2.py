@@ -50,14 +50,14 @@ def run(folder: Path, *args: str, **changes: str) -> tuple[int, str, str]:
 def test_an_experiment_reads_the_models_answers_in_words(name: str, folder: Path) -> None:
     status, out, err = run(folder, f"experiments/{name}.py", *RUNS[name], MODEL="smollm2")
     assert status == 0, err
-    document, wheel = load(folder, name), cards.named("smollm2").wheel
-    assert wheel is not None
+    document, file = load(folder, name), cards.named("smollm2").file
+    assert file is not None
     assert document["complete"] and document["problem_set"]["name"] == "words[:2]"
     assert (
-        document["model"]["sha256"] == wheel.file_sha256
+        document["model"]["sha256"] == file.sha256
         and document["model"]["card"]["name"] == "smollm2"
     )
-    assert document["model"]["name"] == f"{Path(wheel.file).stem}@{wheel.file_sha256[:12]}" in out
+    assert document["model"]["name"] == file.served_name in out
     found = members(document)
     assert len(found) == 2 * 2 * (2 if "T=1" in RUNS[name] else 1)
     assert document["config"]["ANSWER"] == "text" and all(

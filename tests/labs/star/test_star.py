@@ -9,7 +9,7 @@ import pytest
 from core import constants
 from core.base.errors import UserError
 from core.base.files import DATA
-from core.engines import weights
+from core.engines import card_file
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from harness.report.data import Results
 from labs.star import record as rounds
@@ -171,7 +171,7 @@ def test_a_card_s_file_is_converted_once_to_a_folder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     gguf = shutil.copy(EMBEDDED_GGUF, tmp_path / "small.v1.gguf")
-    monkeypatch.setattr(weights, "fetch_wheel", lambda wheel: gguf)
+    monkeypatch.setattr(card_file, "fetch", lambda file: gguf)
     monkeypatch.setenv("MODEL", "smollm2")
     first = served.first()
     assert first.path == tmp_path / "small.v1" and not first.is_gguf
