@@ -13,7 +13,7 @@ from pathlib import Path
 from core.base.errors import Parser, UserError, command, one_line
 from core.base.files import results_dir
 from core.base.terminal import say, wrapped
-from harness.report import compare, jsonl, page, plot, run_table, tables
+from harness.report import compare, jsonl, page, plot, run_table, tables, transitions_table
 from harness.report.data import Results
 from harness.results import registry
 from harness.results.find import comparison, comparisons, results_files
@@ -136,6 +136,11 @@ def parser() -> Parser:
         action="store_true",
         help="only print tables in Markdown (for STaR runs, lean and FILE.jsonl)",
     )
+    add(
+        "--transitions",
+        action="store_true",
+        help="only print how often aggregations of right and wrong candidates are right",
+    )
     add("--inspect", type=Path, metavar="DIR", help="only write logs for inspect_ai's viewer")
     return parser
 
@@ -184,8 +189,15 @@ def _report(args: argparse.Namespace, folder: Path) -> None:
         print("\n".join(f"figure  {path}" for path in paths))
     elif args.inspect:
         _write_logs(runs, args.inspect)
+    elif args.transitions:
+        _print_transitions(runs)
     else:
         _write_page(args, folder, runs, compared, lab)
+
+
+def _print_transitions(runs: Sequence[Results]) -> None:
+    reports = [transitions_table.text(run, run is runs[-1]) for run in runs]
+    print("\n\n".join(reports))
 
 
 def _write_logs(runs: Sequence[Results], folder: Path) -> None:
