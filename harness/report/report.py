@@ -190,14 +190,9 @@ def _report(args: argparse.Namespace, folder: Path) -> None:
     elif args.inspect:
         _write_logs(runs, args.inspect)
     elif args.transitions:
-        _print_transitions(runs)
+        print(transitions_table.text(runs))
     else:
         _write_page(args, folder, runs, compared, lab)
-
-
-def _print_transitions(runs: Sequence[Results]) -> None:
-    reports = [transitions_table.text(run, run is runs[-1]) for run in runs]
-    print("\n\n".join(reports))
 
 
 def _write_logs(runs: Sequence[Results], folder: Path) -> None:

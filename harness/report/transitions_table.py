@@ -34,18 +34,6 @@ class Report:
     line: str
     has_parents: bool = True
 
-    def text(self, name: str, has_legend: bool = True) -> str:
-        """Format the report for the terminal."""
-        if not self.tables:
-            return wrapped(f"{name}: {self.line}")
-        width = columns()
-        main, *others = self.tables
-        parts = [wrapped(name), main.body(width), wrapped(self.line)]
-        parts += [table.text(width) for table in others]
-        if has_legend:
-            parts += [table.legend(width) for table in self.tables]
-        return "\n\n".join(parts)
-
     def page(self) -> dict[str, Any] | None:
         """Return the report for the page, or None without parents."""
         if not self.has_parents:
@@ -71,12 +59,22 @@ def report(run: Results, journals: Archive | None = None) -> Report:
     return Report([], NO_PARENTS, has_parents=False)
 
 
-def text(run: Results, has_legend: bool) -> str:
-    """Format the transitions of a run for the terminal."""
-    with archive(run.path, run.head.experiment) as journals:
-        tabulated = report(run, journals)
-    name = title(run.document) if tabulated.tables else run.name
-    return tabulated.text(name, has_legend)
+def text(runs: Sequence[Results]) -> str:
+    """Format the transitions of runs for the terminal, with one legend."""
+    parts: list[str] = []
+    legend: list[str] = []
+    width = columns()
+    for run in runs:
+        with archive(run.path, run.head.experiment) as journals:
+            tabulated = report(run, journals)
+        if not tabulated.tables:
+            parts.append(wrapped(f"{run.name}: {tabulated.line}"))
+            continue
+        main, *others = tabulated.tables
+        parts += [wrapped(title(run.document)), main.body(width), wrapped(tabulated.line)]
+        parts += [table.text(width) for table in others]
+        legend = [table.legend(width) for table in tabulated.tables]
+    return "\n\n".join([*parts, *legend])
 
 
 # --- the tables ---
@@ -249,7 +247,7 @@ class _Words:
         else:
             words = self.unclear
         difference = shift(gain.value, gain.low, gain.high)
-        return words.format(f"({difference} points, {gain.n} problems)")
+        return words.format(f"({difference} points, n={gain.n})")
 
 
 _MIXED = "If some parents are right and some are wrong, an aggregation is right"
@@ -271,7 +269,7 @@ _OF_VOTE = _Words(
     " Such an aggregation is right more often than the parents' vote {}.",
     " Such an aggregation is right as often as the parents' vote {}.",
     " The parents' vote is right more often {}.",
-    " Whether the parents' vote is better can't be told {}.",
+    " Whether it is better than the parents' vote can't be told {}.",
 )
 
 

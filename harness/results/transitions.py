@@ -221,13 +221,15 @@ def _vote(parents: Sequence[MemberResult], rights: Sequence[bool]) -> float:
 
 
 def _diversity(problems: Sequence[ProblemResult]) -> list[Diversity]:
-    """Count the distinct answers of finished solutions in each step."""
+    """Count the distinct answers in each step, except in steps with unfinished solutions or with
+    one candidate."""
     by_step = defaultdict[int, list[tuple[str, StepResult]]](list)
     for problem in problems:
         for step in problem.steps:
             if not step.partial:
                 by_step[step.step].append((problem.id, step))
-    return [_of_step(by_step[number]) for number in sorted(by_step)]
+    rows = [_of_step(by_step[number]) for number in sorted(by_step)]
+    return [row for row in rows if row.members > 1]
 
 
 def _of_step(populations: Sequence[tuple[str, StepResult]]) -> Diversity:
