@@ -70,7 +70,7 @@ Values = Sequence[float] | Array  # one number per problem, such as the mean ove
 def mean_by_problem(values: Values, samples: Values | None = None) -> Estimate:
     """Average the problems' means, with a 95% interval.
 
-    If `samples` has the number of samples (above 0) behind each mean, the average is over all
+    If `samples` has the number of samples (above 0) of each problem, the average is over all
     samples. Otherwise all problems have equal weights.
 
     The interval is Clopper and Pearson's for an effective number of yes-no problems (Korn and

@@ -19,7 +19,7 @@ from harness.results.transitions import Aggregation, Diversity, Transitions
 
 CLOSE = 0.1  # an interval of a difference within this distance from 0 shows no relevant difference
 UNGRADED = (
-    "not graded, so it can't be told which aggregations are right. Grade it with scripts/grade.sh"
+    "not graded, so it is unknown which aggregations are right. Grade it with scripts/grade.sh"
 )
 NO_PARENTS = "no candidate was written from others, so there are no transitions"
 INTERVALS = "with 95% intervals over problems"
@@ -221,8 +221,8 @@ def verdict(aggregations: Sequence[Aggregation]) -> str:
     mixed = [aggregation for aggregation in aggregations if aggregation.is_mixed]
     if not mixed:
         return (
-            "No aggregation had both right and wrong parents, so it can't be told whether the "
-            "model aggregates."
+            "No aggregation had both right and wrong parents, so these results do not show whether "
+            "the model aggregates."
         )
     return f"{_against_parents(mixed, _OF_SEVERAL)}{_against_vote(mixed)}"
 
@@ -255,21 +255,21 @@ _OF_SEVERAL = _Words(
     f"{_MIXED} more often than a parent drawn at random {{}}: the model aggregates.",
     f"{_MIXED} as often as a parent drawn at random {{}}: the model copies, it does not aggregate.",
     f"{_MIXED} less often than a parent drawn at random {{}}: aggregation does harm.",
-    "It can't be told whether the model aggregates: if some parents are right and some are wrong, "
-    "the difference from a parent drawn at random is too uncertain {}.",
+    "These results do not show whether the model aggregates. If some parents are right and some "
+    "are wrong, the difference from a parent drawn at random is too uncertain {}.",
 )
 _OF_ONE = _Words(
     "A candidate is right more often than its parent {}: refinement helps.",
     "A candidate is right as often as its parent {}: refinement has no effect.",
     "A candidate is right less often than its parent {}: refinement does harm.",
-    "It can't be told whether refinement helps: the difference from the parent is too uncertain "
-    "{}.",
+    "These results do not show whether refinement helps. The difference from the parent is too "
+    "uncertain {}.",
 )
 _OF_VOTE = _Words(
     " Such an aggregation is right more often than the parents' vote {}.",
     " Such an aggregation is right as often as the parents' vote {}.",
     " The parents' vote is right more often {}.",
-    " Whether it is better than the parents' vote can't be told {}.",
+    " The difference from the parents' vote is too uncertain {}.",
 )
 
 

@@ -31,7 +31,7 @@ class Aggregation:
     parents: int
     right_parents: int
     is_right: bool
-    vote: float | None  # share of right answers among the winners, or None if nobody votes
+    vote: float | None  # share of right answers among the winners, or None without votes
     has_answer: bool
     repeats_answer: bool  # of a parent
     repeats_text: bool | None  # of a parent, or None if a text is unknown
@@ -48,7 +48,7 @@ class Aggregation:
 
     @property
     def is_new(self) -> bool:
-        """True if the answer differs from those of all parents."""
+        """True if no parent has this answer."""
         return self.has_answer and not self.repeats_answer
 
 

@@ -46,12 +46,12 @@ def aggregations(
         (60, 3, 2, [True], ["more often", "as often as the parents' vote"]),
         (20, 3, 2, [False], ["less often", "does harm", "The parents' vote is right more often"]),
         (60, 3, 1, [True, False, False], ["as often as", "copies, it does not aggregate"]),
-        (4, 3, 1, [True], ["can't be told", "Whether it is better than the parents' vote"]),
+        (4, 3, 1, [True], ["do not show", "from the parents' vote is too uncertain"]),
         (20, 2, 2, [True], ["No aggregation had both"]),
         (20, 1, 0, [True], ["more often than its parent", "refinement helps"]),
         (20, 1, 1, [False], ["less often than its parent", "refinement does harm"]),
         (60, 1, 1, [True], ["as often as its parent", "no effect"]),
-        (4, 1, 1, [False], ["can't be told whether refinement helps"]),
+        (4, 1, 1, [False], ["do not show whether refinement helps"]),
     ],
 )
 def test_the_interval_chooses_the_verdict(
@@ -64,7 +64,7 @@ def test_the_interval_chooses_the_verdict(
 def test_a_few_aggregations_show_no_difference() -> None:
     """Half of the parents are right, and so are five of eight aggregations."""
     rows = aggregations(8, 2, 1, [True])[:5] + aggregations(8, 2, 1, [False])[5:]
-    assert "can't be told" in verdict(rows)
+    assert "do not show" in verdict(rows)
 
 
 @pytest.fixture
