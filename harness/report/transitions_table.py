@@ -92,22 +92,22 @@ def _table(run: Results, figures: Transitions) -> Table:
     has_texts = any(row.repeats_text is not None for row in figures.aggregations)
     table = [
         Column("right parents", names, "parents that are right, of the candidates in the prompt"),
-        _column("aggregations", "candidates written from such parents", rows, _count),
+        _column("count", "aggregations, which are written from such parents", rows, _count),
         _column("right", "share of the aggregations that are right", rows, _right),
     ]
     if has_votes:
         meaning = "the parents' vote, if a tie scores its share of right answers"
         table.append(_column("vote", meaning, rows, _vote))
-    table.append(_column("one parent", "a parent drawn at random", rows, _one_parent))
+    table.append(_column("random", "a parent drawn at random", rows, _one_parent))
     if has_votes:
         meaning = "share whose answer equals a parent's answer"
         table.append(_column("same answer", meaning, rows, _same_answer, rank=1))
     if has_texts:
         meaning = "share whose text after thinking equals a parent's text"
-        table.append(_column("same text", meaning, rows, _same_text, rank=2))
+        table.append(_column("same text", meaning, rows, _same_text, rank=3))
     if has_votes:
         meaning = "right ones among the answers that no parent gave"
-        table.append(_column("new, right", meaning, rows, _new_and_right, rank=1))
+        table.append(_column("new right", meaning, rows, _new_and_right, rank=2))
     return Table("Transitions", table, legend_end=_legend_end(run, figures.ungraded))
 
 

@@ -57,7 +57,7 @@ def test_the_interval_covers_the_truth_with_unequal_samples(rate: float) -> None
     for _ in range(300):
         samples = rng.integers(1, 17, 30)
         chances = rng.beta(rate, 1 - rate, 30)
-        estimate = mean_by_problem(rng.binomial(samples, chances) / samples, samples)
+        estimate = mean_by_problem(rng.binomial(samples, chances) / samples, samples.tolist())
         missed += not estimate.low <= rate <= estimate.high
     assert missed <= 30
 

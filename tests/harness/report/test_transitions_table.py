@@ -16,13 +16,13 @@ from tests.helpers import reports
 
 HEADS = [
     "right parents",
-    "aggregations",
+    "count",
     "right",
     "vote",
-    "one parent",
+    "random",
     "same answer",
     "same text",
-    "new, right",
+    "new right",
 ]
 
 
