@@ -167,22 +167,37 @@ def embedded_run(results: Path, engine: Server, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_real_run_is_counted_alike_by_other_code(embedded_run: Results) -> None:
     document = json.loads(embedded_run.path.read_text())
+    journal = embedded_run.path.parent / "journal" / "02_embedded.jsonl"
+    records = [json.loads(line) for line in journal.read_text().splitlines()]
+    texts = {row["key"]: row["completion"]["answer"] for row in records if "key" in row}
     counted: Counter[tuple[str, int, str]] = Counter()
     for row in document["problems"]:
         for before, after in pairwise(row["steps"]):
             for child in after["members"]:
                 parents = [before["members"][j] for j in child["parents"]]
                 right = [parent["correct"] for parent in parents].count(True)
-                counted["all", right, row["id"]] += 1
-                counted["right", right, row["id"]] += child["correct"] is True
+                place = (right, row["id"])
+                counted["all", *place] += 1
+                counted["right", *place] += child["correct"] is True
                 answers = [parent["answer"] for parent in parents]
-                is_copy = child["answer"] is not None and child["answer"] in answers
-                counted["copies", right, row["id"]] += is_copy
-    figures = transitions.of_run(embedded_run.problems)
+                is_read = child["answer"] is not None
+                counted["copies", *place] += is_read and child["answer"] in answers
+                shown = [texts[parent["key"]] for parent in parents]
+                counted["texts", *place] += texts[child["key"]] in shown
+                # with two parents, only one unread answer breaks a tie
+                votes = [parent["correct"] for parent in parents if parent["answer"] is not None]
+                counted["votes", *place] += 2 * sum(votes) // max(1, len(votes))
+    figures = transitions.of_run(
+        embedded_run.problems, lambda member: embedded_run.completion(member).text
+    )
     assert len(figures.aggregations) == 3 * 4 * 2 and not figures.ungraded
     recounted: Counter[tuple[str, int, str]] = Counter()
     for item in figures.aggregations:
-        recounted["all", item.right_parents, item.problem] += 1
-        recounted["right", item.right_parents, item.problem] += item.is_right
-        recounted["copies", item.right_parents, item.problem] += item.repeats_answer
+        place = (item.right_parents, item.problem)
+        recounted["all", *place] += 1
+        recounted["right", *place] += item.is_right
+        recounted["copies", *place] += item.repeats_answer
+        recounted["texts", *place] += bool(item.repeats_text)
+        recounted["votes", *place] += round(2 * (item.vote or 0))
     assert counted == recounted
+    assert counted.total() > len(figures.aggregations)
