@@ -113,7 +113,8 @@ def mean_share(values: Iterable[tuple[str, float]]) -> Estimate:
     """Average the values of aggregations, in [0, 1], each with its problem."""
     by_problem = _by_problem(values)
     means = [fmean(numbers) for numbers in by_problem.values()]
-    return stats.mean_by_problem(means, [len(numbers) for numbers in by_problem.values()])
+    samples = [len(numbers) for numbers in by_problem.values()]
+    return stats.mean_by_problem(means, samples)
 
 
 def gain(aggregations: Sequence[Aggregation], baselines: Sequence[float]) -> Estimate:
@@ -125,9 +126,9 @@ def gain(aggregations: Sequence[Aggregation], baselines: Sequence[float]) -> Est
     after = _by_problem(zip(problems, rights, strict=True)).values()
     # Divided by one number, the sums of problems are in [0, 1], and keep the weights of problems.
     most = max(len(numbers) for numbers in before)
-    pair = stats.paired(
-        [sum(numbers) / most for numbers in before], [sum(numbers) / most for numbers in after]
-    )
+    sums_before = [sum(numbers) / most for numbers in before]
+    sums_after = [sum(numbers) / most for numbers in after]
+    pair = stats.paired(sums_before, sums_after)
     scale = most * pair.n / len(aggregations)
     low = max(-1.0, pair.low * scale)
     high = min(1.0, pair.high * scale)
@@ -148,14 +149,16 @@ def _members(problems: Sequence[ProblemResult]) -> Iterator[MemberResult]:
 
 
 def _families(steps: Sequence[StepResult]) -> Iterator[Family]:
-    """Yield each aggregation with its parents. A carried-over member is no new candidate, and an
-    unfinished solution is only continued."""
+    """Yield each aggregation with its parents. Carried-over members and failed requests are no new
+    candidates, and unfinished solutions are only continued."""
     for before, step in pairwise(steps):
         if before.partial or step.partial:
             continue
         for member in step.members:
+            if member.carried_over or member.error:
+                continue
             parents = [before.members[j] for j in member.parents if j < len(before.members)]
-            if parents and not member.carried_over:
+            if parents:
                 yield member, parents
 
 

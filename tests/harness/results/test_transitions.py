@@ -49,6 +49,7 @@ SECOND = [
             answered("1.00", 0, [1, 2]),  # repeats the right parent in another spelling
             answered("1", 0, [2], carried_over=True),
             answered("1", 0),  # solved again
+            answered(None, None, [0, 1], error="timeout"),
         ],
     ),
 ]
@@ -84,7 +85,7 @@ def test_aggregations_are_counted_as_by_hand() -> None:
 def test_distinct_answers_are_counted_over_problems() -> None:
     rows = by_hand().diversity
     assert [row.distinct.value for row in rows] == pytest.approx([2, 2])
-    assert [row.members for row in rows] == [3.5, 4]
+    assert [row.members for row in rows] == [3.5, 4.5]
     assert all(row.distinct.n == 2 for row in rows)
 
 
