@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Show results: bash scripts/report.sh [02_rsa_basic … | lean] [--live | --figures [DIR] | --jsonl [FILE] | --inspect DIR | --without-texts DIR]
+# Show results: bash scripts/report.sh [02_rsa_basic … | lean] [--live | --transitions | --figures [DIR] | --jsonl [FILE] | …]
 set -euo pipefail
 module=harness.report.report
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"

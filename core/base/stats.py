@@ -67,8 +67,11 @@ Array = NDArray[np.float64]
 Values = Sequence[float] | Array  # one number per problem, such as the mean over its samples
 
 
-def mean_by_problem(values: Values) -> Estimate:
+def mean_by_problem(values: Values, samples: Values | None = None) -> Estimate:
     """Average the problems' means, with a 95% interval.
+
+    If `samples` has the number of samples (above 0) of each problem, the average is over all
+    samples. Otherwise all problems have equal weights.
 
     The interval is Clopper and Pearson's for an effective number of yes-no problems (Korn and
     Graubard 1998, Survey Methodology 24). This number is n if no problem has both right and wrong
@@ -83,12 +86,13 @@ def mean_by_problem(values: Values) -> Estimate:
     1]."""
     means = _rates(values)
     n = means.size
-    mean = float(means.mean()) if n else math.nan
+    weights = _weights(samples, n)
+    mean = _weighted_mean(means, weights) if n else math.nan
     if n < 2:
         return Estimate(mean, 0.0, 1.0, n)
-    low, high = interval_of_effective_number(means)
+    low, high = interval_of_effective_number(means, weights)
     if 0 < mean < 1:  # otherwise the rule of three has given the interval
-        unseen = 1 - LEVEL ** (1 / n)
+        unseen = 1 - LEVEL ** (1 / _equally_weighted(weights))
         lowest = float(means.min())
         highest = float(means.max())
         unseen_wrong = unseen * lowest
@@ -98,16 +102,19 @@ def mean_by_problem(values: Values) -> Estimate:
     return Estimate(mean, low, high, n)
 
 
-def interval_of_effective_number(means: Array) -> tuple[float, float]:
+def interval_of_effective_number(
+    means: Array, samples: Values | None = None
+) -> tuple[float, float]:
     """Return Clopper and Pearson's interval for the effective number of yes-no problems. There are
     at least two."""
-    n = means.size
-    mean = float(means.mean())
+    weights = _weights(samples, means.size)
+    mean = _weighted_mean(means, weights)
     max_variance = mean * (1 - mean)  # if each problem is all right or all wrong
     added = IMAGINED * max_variance + PART
-    squares = _squares(means - mean)
-    expected_squares = n * max_variance + added
-    effective_n = n * expected_squares / (squares + added)
+    shares = weights / weights.mean()
+    squares = _squares(shares * (means - mean))
+    expected_squares = _squares(shares) * max_variance + added
+    effective_n = _equally_weighted(weights) * expected_squares / (squares + added)
     right = mean * effective_n
     wrong = (1 - mean) * effective_n
     tail = LEVEL / 2 if right and wrong else LEVEL
@@ -118,6 +125,20 @@ def interval_of_effective_number(means: Array) -> tuple[float, float]:
     if wrong:
         high = beta_quantile(1 - tail, right + 1, wrong)
     return min(low, mean), max(high, mean)
+
+
+def _weights(samples: Values | None, n: int) -> Array:
+    return np.ones(n) if samples is None else np.asarray(samples, dtype=np.float64)
+
+
+def _weighted_mean(means: Array, weights: Array) -> float:
+    return float((means * weights).sum() / weights.sum())
+
+
+def _equally_weighted(weights: Array) -> float:
+    """Return the number of equally weighted problems whose mean is as exact (Kish 1965, Survey
+    Sampling)."""
+    return float(weights.sum() ** 2 / _squares(weights))
 
 
 def paired(a: Values, b: Values) -> Paired:

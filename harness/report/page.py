@@ -23,7 +23,7 @@ from core.base.errors import UserError
 from core.base.files import read_text, write_atomically
 from core.base.terminal import cut
 from core.types import GOOD, MAX_POINTS
-from harness.report import compare, run_table, tables, texts
+from harness.report import compare, run_table, tables, texts, transitions_table
 from harness.report.data import Results
 from harness.report.table import BETWEEN
 from harness.results.find import archive
@@ -89,6 +89,7 @@ def _run(run: Results, name: str) -> dict[str, Any]:
         "head": run.head.document,
         "steps": replace(steps, title="Steps").page(),
         "points": _points(run),
+        "transitions": transitions_table.report(run).page(),
         "problems": [_problem(problem) for problem in run.problems],
         "missing": run.missing,
     }
@@ -239,7 +240,8 @@ def write(
                 tiers, missing = texts.of_problem(problem, journals)
                 run.missing += missing
                 parts.add(number, index, tiers)
-        page_data["runs"][number]["missing"] = run.missing
+            with_texts = transitions_table.report(run, journals)
+        page_data["runs"][number] |= {"missing": run.missing, "transitions": with_texts.page()}
     inside = [item for tier in parts.inside.values() for item in tier.items()]
     has_folder = folder.exists()
     write_atomically(

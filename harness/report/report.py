@@ -13,7 +13,7 @@ from pathlib import Path
 from core.base.errors import Parser, UserError, command, one_line
 from core.base.files import results_dir
 from core.base.terminal import say, wrapped
-from harness.report import compare, jsonl, page, plot, run_table, tables
+from harness.report import compare, jsonl, page, plot, run_table, tables, transitions_table
 from harness.report.data import Results
 from harness.results import registry, textless
 from harness.results.find import comparison, comparisons, results_files
@@ -136,6 +136,11 @@ def parser() -> Parser:
         action="store_true",
         help="only print tables in Markdown (for STaR runs, lean and FILE.jsonl)",
     )
+    add(
+        "--transitions",
+        action="store_true",
+        help="only print how often aggregations of right and wrong candidates are right",
+    )
     add("--inspect", type=Path, metavar="DIR", help="only write logs for inspect_ai's viewer")
     add(
         "--without-texts",
@@ -193,6 +198,8 @@ def _report(args: argparse.Namespace, folder: Path) -> None:
         print("\n".join(f"figure  {path}" for path in paths))
     elif args.inspect:
         _write_logs(runs, args.inspect)
+    elif args.transitions:
+        print(transitions_table.text(runs))
     else:
         _write_page(args, folder, runs, compared, lab)
 

@@ -290,6 +290,7 @@ class StepResult(Record, frozen=True, kw_only=True):
 
     step: Count
     stage: str = ""
+    partial: bool = False  # True if its solutions are unfinished
     mean_accuracy: Share | None
     majority_answer: str | None
     # mean grade of the tied answers, or of all members without a vote
@@ -315,6 +316,7 @@ class ProblemResult(Record, frozen=True, kw_only=True):
     id: str
     statement: str
     answer: str | None  # the reference answer
+    answer_type: str = "math"
     finished: bool  # True if the scaffold has ended
     steps: list[StepResult]
     details: dict[str, Any] = {}  # what its kind of answer needs, such as the options

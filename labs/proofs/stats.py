@@ -54,6 +54,7 @@ def dispatch(args: Namespace, folder: Path) -> bool:
         return False
     others = (
         args.live,
+        args.transitions,
         args.anyway,
         args.figures is not None,
         args.jsonl is not None,

@@ -296,6 +296,15 @@ function verificationCard(run) {
   return card("verification AUC", auc, joined(candidates, within));
 }
 
+/** How often aggregations of right and of wrong candidates are right, with a verdict in words. */
+function transitions(run) {
+  if (!run.transitions) return null;
+  const { tables, line } = run.transitions;
+  if (!tables.length) return quiet(`Transitions: ${line}.`);
+  const [main, ...others] = tables.map(tableView);
+  return [main, h("p", {}, line), others];
+}
+
 function overview(run) {
   const missing = plural(run.missing, "completion");
   return [
@@ -311,6 +320,7 @@ function overview(run) {
     isGraded(run) && h("div", { class: "figures" }, accuracyFigure(run), tokensFigure(run)),
     run.points && tableView(run.points),
     tableView(run.steps),
+    transitions(run),
     h("h3", {}, "Configuration"),
     facts(run),
   ];

@@ -25,6 +25,43 @@ def test_the_interval_holds_the_value_and_stays_in_range(values: list[float]) ->
     assert estimate.n == len(values)
 
 
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)), min_size=2, max_size=60))
+def test_a_mean_over_samples_weighs_problems_by_their_samples(
+    counts: list[tuple[int, int]],
+) -> None:
+    means = [min(hits, samples) / samples for hits, samples in counts]
+    samples = [number for _, number in counts]
+    estimate = mean_by_problem(means, samples)
+    hits = sum(min(right, number) for right, number in counts)
+    assert estimate.value == pytest.approx(hits / sum(samples))
+    assert 0 <= estimate.low <= estimate.value + 1e-12
+    assert estimate.value - 1e-12 <= estimate.high <= 1
+
+
+def test_equal_numbers_of_samples_change_nothing() -> None:
+    means = [0.25, 0.5, 1.0, 0.0]
+    weighted, plain = mean_by_problem(means, [4] * 4), mean_by_problem(means)
+    assert (weighted.low, weighted.high) == pytest.approx((plain.low, plain.high))
+
+
+def test_one_problem_with_most_samples_says_little() -> None:
+    """A problem with 99% of the samples tells as much as one problem."""
+    unequal, equal = mean_by_problem([0.0] * 10, [891] + [1] * 9), mean_by_problem([0.0] * 10)
+    assert equal.high < 0.3 < 0.9 < unequal.high
+
+
+@pytest.mark.parametrize("rate", [0.02, 0.1, 0.5])
+def test_the_interval_covers_the_truth_with_unequal_samples(rate: float) -> None:
+    rng = np.random.default_rng(0)
+    missed = 0
+    for _ in range(300):
+        samples = rng.integers(1, 17, 30)
+        chances = rng.beta(rate, 1 - rate, 30)
+        estimate = mean_by_problem(rng.binomial(samples, chances) / samples, samples.tolist())
+        missed += not estimate.low <= rate <= estimate.high
+    assert missed <= 30
+
+
 def test_all_solved_leaves_room_for_doubt() -> None:
     solved, none = mean_by_problem([1] * 30), mean_by_problem([0] * 30)
     assert (solved.value, solved.high, none.value, none.low) == (1, 1, 0, 0)

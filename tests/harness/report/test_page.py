@@ -12,9 +12,10 @@ import pytest
 
 from core.client.journal import Archive, Journal, content_key
 from core.types import Completion, Problem
-from harness.report import live, page, plot
+from harness.report import live, page, plot, transitions_table
 from harness.report.data import Results
 from harness.results import write as files
+from harness.results.find import archive
 from harness.results.proof_points import proved
 from harness.run import solve_sync
 from harness.scaffolds.best_of import BEST_OF
@@ -97,6 +98,24 @@ def test_the_overview_shows_n_if_problems_are_lacking(tab: Tab, tmp_path: Path) 
     ]
     assert all(", n=4 to 2" in text for text in captions) and len(captions) == 2
     assert all("n=2 of 4" in text for text in cards[:2])
+
+
+def test_the_overview_shows_how_aggregations_turn_out(tab: Tab, tmp_path: Path) -> None:
+    reports.results(tmp_path, T=0)
+    (tmp_path / "02_rsa_basic.json").rename(tmp_path / "01_baseline.json")
+    path = written(reports.results(tmp_path), "02_rsa_basic", "01_baseline")
+    shown = tab.open(path, "#/0/overview")
+    with archive(tmp_path / "02_rsa_basic.json", "02_rsa_basic") as journals:
+        report = transitions_table.report(Results(tmp_path / "02_rsa_basic.json"), journals)
+    for table in report.tables:
+        drawn = shown.locator(f"table:has(caption:has-text('{table.title}'))")
+        assert drawn.locator("thead th").all_inner_texts() == [c.head for c in table.columns]
+        for number, column in enumerate(table.columns, 1):
+            cells = drawn.locator(f"tbody tr > :nth-child({number})").all_inner_texts()
+            assert cells == list(column.cells)
+    assert report.line in shown.inner_text("main")
+    tab.fits("#/0/overview")
+    assert "Transitions" not in tab.follow("#/1/overview").inner_text("main")
 
 
 def test_the_map_sorts_filters_and_opens_a_population(tab: Tab, tmp_path: Path) -> None:
