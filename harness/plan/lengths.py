@@ -122,13 +122,15 @@ def _steps(problems: Iterable[ProblemResult]) -> list[list[MemberResult]]:
 
 
 def _speeds(steps: Iterable[Sequence[MemberResult]], concurrency: float) -> list[float]:
-    """Return the mean seconds per completion token of each step."""
+    """Return the mean seconds per completion token of each step. A run with fewer members than
+    `concurrency` keeps fewer requests in flight, about one a member."""
     speeds = []
     for members in steps:
         calls: list[CallCost] = []
         for member in members:
             calls += [call for call in member.calls if call.is_counted]
-        written = concurrency * sum(call.completion_tokens or 0 for call in calls)
+        in_flight = min(concurrency, len(members))
+        written = in_flight * sum(call.completion_tokens or 0 for call in calls)
         if written:
             speeds.append(sum(call.seconds for call in calls) / written)
     return speeds

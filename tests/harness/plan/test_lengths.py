@@ -47,6 +47,15 @@ def test_measured_lengths_replace_the_assumed_ones(
         )
 
 
+def test_a_run_with_few_members_does_not_fill_the_server(tmp_path: Path) -> None:
+    members = [documents.member(10)] * FEWEST  # a second each
+    document = documents.document([documents.problem("p", [documents.step(0, members)])])
+    document["engine"]["concurrency"] = 4 * FEWEST
+    (tmp_path / "x.json").write_text(json.dumps(document))
+    lengths = measured(tmp_path, "m")
+    assert lengths and lengths.speed == pytest.approx([1 / (10 * FEWEST)] * 2)
+
+
 @given(
     whole=JSON,
     place=st.sampled_from(["schema", "model", "config", "engine", "problems", "steps", "members"]),
