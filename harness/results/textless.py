@@ -13,6 +13,7 @@ from core.base.files import write_atomically
 from harness.results import read
 
 NO_KEY = "0" * 32
+TABLES = ("table.txt", "table.jsonl")  # of a comparison
 # fields with texts of the problem set, of replies or of graders, wherever they occur
 TEXTS = {
     "columns",
@@ -27,15 +28,15 @@ TEXTS = {
 
 def write(paths: Sequence[Path], folder: Path) -> list[Path]:
     """Write the results in `paths` without texts to files of the same names in `folder`. Results of
-    a comparison get a folder of its name, with its table. Return the files. Raises UserError."""
+    a comparison get a folder of its name, with its tables. Return the files. Raises UserError."""
     written = []
     for path in paths:
-        table = path.with_name("table.txt")
         target = folder
-        if table.is_file():
+        if path.with_name(TABLES[0]).is_file():
             target = folder / path.parent.name
             target.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(table, target / table.name)
+            for table in TABLES:
+                shutil.copyfile(path.with_name(table), target / table)
         _, head, problems = read.read_raw(path)
         rows = (row for row, _ in problems)
         written.append(target / path.name)
