@@ -16,9 +16,9 @@ With worked examples, problems are asked as in lm_eval's task gsm8k_cot, in turn
 examples are the first ones of this task. Our readings are ANSWER=text and ANSWER=number, lm_eval's
 are strict-match and flexible-extract, and inspect_ai's is match(numeric=True).
 
-With --shots 0, our prompt asks for a boxed answer. Our readings are ANSWER=auto and ANSWER=boxed.
-lm_eval's are is_equiv (the last box, compared by the task hendrycks_math) and math_verify
-(Math-Verify, called as in the task minerva_math). inspect_ai's is its scorer math().
+With --shots 0, our prompt asks for a boxed answer. Our reading is ANSWER=auto. lm_eval's are
+is_equiv (the last box, compared by the task hendrycks_math) and math_verify (Math-Verify, called as
+in the task minerva_math). inspect_ai's is its scorer math().
 
 With --keep, FOLDER stores the results. A stopped run in it is resumed, and a finished one is used.
 With --again no program runs. The results in FOLDER are compared with the verdicts that our readings

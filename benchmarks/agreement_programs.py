@@ -325,7 +325,7 @@ def inspect_results(folder: Path) -> Readings:
     for sample in log["samples"]:
         scores = sample["scores"].items()
         readings[sample["id"]] = {
-            f"{INSPECT} {name}": Reading(score["answer"] or None, score["value"] == "C")
+            f"{INSPECT} {name}": Reading(score.get("answer") or None, score["value"] == "C")
             for name, score in scores
         }
     return readings

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -25,7 +25,7 @@ SHOWN = Readers(
     (f"{LM_EVAL} strict-match", f"{LM_EVAL} flexible-extract", f"{INSPECT} match"),
 )  # if worked examples show the form of the answer
 BOXED = Readers(
-    ("ANSWER=auto", "ANSWER=boxed"),
+    ("ANSWER=auto",),
     (f"{LM_EVAL} is_equiv", f"{LM_EVAL} math_verify", f"{INSPECT} math"),
 )  # if the prompt asks for a box
 
@@ -54,9 +54,13 @@ class Case:
     readings: Mapping[str, Reading]
     is_cut: bool = False
 
-    def is_same_verdict(self, ours: str, theirs: str) -> bool:
-        """Return whether two readings have the same verdict."""
-        return self.readings[ours].right == self.readings[theirs].right
+    def cause(self, ours: str, theirs: str) -> str:
+        """Return the cause if the verdicts of two readings differ, or else ""."""
+        our_reading = self.readings[ours]
+        their_reading = self.readings[theirs]
+        if our_reading.right == their_reading.right:
+            return ""
+        return category(self.reply, our_reading, their_reading)
 
 
 def number(answer: str) -> float | None:
@@ -140,46 +144,45 @@ def table(cases: Sequence[Case]) -> str:
     heads = ["their reading", "our reading", "equal verdicts", "only theirs right"]
     heads += ["only ours right", "causes"]
     rows = [heads, ["---", "---", "---", "--:", "--:", "---"]]
-    rows += [_row(cases, ours, theirs) for theirs in readers.theirs for ours in readers.ours]
+    for theirs in readers.theirs:
+        rows += [_row(cases, ours, theirs) for ours in readers.ours]
     return _markdown(rows)
 
 
 def _row(cases: Sequence[Case], ours: str, theirs: str) -> list[str]:
-    different = [case for case in cases if not case.is_same_verdict(ours, theirs)]
+    different = [case for case in cases if case.cause(ours, theirs)]
     ours_right = sum(case.readings[ours].right for case in different)
-    reasons = Counter(
-        category(case.reply, case.readings[ours], case.readings[theirs]) for case in different
-    )
-    words = [f"{count}: {reason}" for reason, count in reasons.most_common()]
-    return [
-        theirs,
-        ours,
-        format_share(len(cases) - len(different), len(cases)),
-        str(len(different) - ours_right),
-        str(ours_right),
-        "; ".join(words) or "none",
-    ]
+    theirs_right = len(different) - ours_right
+    equal = format_share(len(cases) - len(different), len(cases))
+    causes = Counter(case.cause(ours, theirs) for case in different)
+    words = [f"{count}: {cause}" for cause, count in causes.most_common()]
+    return [theirs, ours, equal, str(theirs_right), str(ours_right), "; ".join(words) or "none"]
 
 
 def explained(cases: Sequence[Case]) -> str:
-    """Return a text about each case with unequal verdicts: all readings, the categories and the end
-    of the reply."""
+    """Return a text about each case with unequal verdicts: all readings, the causes and the end of
+    the reply."""
     readers = _readers(cases)
-    reasons: dict[str, list[str]] = defaultdict(list)
-    for case in cases:
-        for theirs in readers.theirs:
-            for ours in readers.ours:
-                if not case.is_same_verdict(ours, theirs):
-                    reason = category(case.reply, case.readings[ours], case.readings[theirs])
-                    reasons[case.id].append(f"  {theirs}, {ours}: {reason}")
     lines = []
     for case in cases:
-        if case.id in reasons:
+        causes = _causes(case, readers)
+        if causes:
             cut = ", cut off" if case.is_cut else ""
-            lines += [f"{case.id}, reference {case.reference}{cut}", f"  {_readings(case)}"]
-            lines += reasons[case.id]
+            lines.append(f"{case.id}, reference {case.reference}{cut}")
+            lines.append(f"  {_readings(case)}")
+            lines += causes
             lines.append(f"  reply: {_end(case.reply)}")
     return "\n".join(lines)
+
+
+def _causes(case: Case, readers: Readers) -> list[str]:
+    causes = []
+    for theirs in readers.theirs:
+        for ours in readers.ours:
+            cause = case.cause(ours, theirs)
+            if cause:
+                causes.append(f"  {theirs}, {ours}: {cause}")
+    return causes
 
 
 def _readings(case: Case) -> str:
