@@ -152,7 +152,8 @@ def ask(folder: Path, options: Options) -> None:
             run(replay.url, folder, asked, settings)
             replay.check(name)
     date = time.strftime("%Y-%m-%d")
-    about = f"{settings.description}, {versions(folder)}, {date}"
+    description = settings.description(len(asked[0].messages) // 2)
+    about = f"{description}, {versions(folder)}, {date}"
     (folder / "about.txt").write_text(about, encoding="utf-8")
 
 

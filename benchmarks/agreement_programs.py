@@ -58,11 +58,10 @@ class Settings:
     max_tokens: int
     is_boxed: bool
 
-    @property
-    def description(self) -> str:
-        """The settings in a few words."""
-        shots = "zero-shot, boxed" if self.is_boxed else "with worked examples"
-        task = f"{self.problems}, {shots}, at most {self.max_tokens} tokens"
+    def description(self, shots: int) -> str:
+        """Return the settings in a few words, with the number of worked examples."""
+        form = "boxed" if self.is_boxed else "no box"
+        task = f"{self.problems}, {shots} shots, {form}, at most {self.max_tokens} tokens"
         return f"{task}, {self.model} on {self.engine}"
 
 
