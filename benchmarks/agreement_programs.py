@@ -233,8 +233,8 @@ def run_lm_eval(url: str, folder: Path, asked: Sequence[Asked], settings: Settin
 
 
 def _lm_eval_task(folder: Path, shots: Messages, settings: Settings) -> str:
-    """Return the YAML of a task with our problems and worked examples (`shots`). Its readings are
-    those of gsm8k_cot, or of boxed answers."""
+    """Return the YAML of a task with our problems and worked examples (`shots`). It reads replies
+    as gsm8k_cot does, or it reads boxed answers."""
     task: dict[str, Any] = {
         "task": "agreement",
         "tag": [],
