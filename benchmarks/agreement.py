@@ -12,9 +12,10 @@ So all programs read the same texts, and a difference between verdicts is a diff
 If each program asked a model's server, this would not be so: a greedy reply depends on the other
 requests in its batch. A tiny difference in a sum can change a token, and then the rest of the text.
 
-With worked examples, problems are asked as in lm_eval's task gsm8k_cot, in turns of a chat. The
-examples are the first ones of this task. Our readings are ANSWER=text and ANSWER=number, lm_eval's
-are strict-match and flexible-extract, and inspect_ai's is match(numeric=True).
+With worked examples, our prompt asks for a last line "The answer is …", which lm_eval's task
+gsm8k_cot reads. The examples are the first ones of this task, as earlier turns. Our readings are
+ANSWER=text and ANSWER=number, lm_eval's are strict-match and flexible-extract, and inspect_ai's is
+match(numeric=True).
 
 With --shots 0, our prompt asks for a boxed answer. Our reading is ANSWER=auto. lm_eval's are
 is_equiv (the last box, compared by the task hendrycks_math) and math_verify (Math-Verify, called as
