@@ -1,196 +1,203 @@
-r"""Compare our verdicts with lm-evaluation-harness (lm_eval) and inspect_ai, on the same server and
-messages.
+r"""Compare our verdicts with lm-evaluation-harness (lm_eval) and inspect_ai, on the same replies.
 
-    bash benchmarks/run.sh agreement [--problems words] [--limit 200] [--shots 4] [--keep FOLDER |
-    --again FOLDER]
+    bash benchmarks/run.sh agreement [--problems words] [--limit 200] [--shots 4] [--max-tokens 512]
+        [--in-flight 32] [--keep FOLDER | --again FOLDER] [--heads FILE]
 
-01_baseline with N=1, lm_eval and inspect_ai run one after another as programs, each with its own
-client. They ask at temperature 0, with the same worked examples as earlier turns. A proxy records
-their requests, and the benchmark fails if the messages differ in one byte. MODEL selects the model
-(smollm2 if it is unset), as for a run.
+01_baseline with N=1 asks at temperature 0. MODEL and BASE_URL select the model and its server, as
+for a run (MODEL is smollm2 if both are unset). Then lm_eval and inspect_ai run as programs, each
+with its own client. Their server is a replay of our run: it answers a request that has the same
+messages, temperature and token cap with our reply, and refuses any other.
 
-One request is in flight, and the proxy turns off llama.cpp's cache of prompts. Otherwise
-llama.cpp's sums depend on the other requests in its batch and on earlier prompts, with EXACT=1 too
-if the file is quantised. At temperature 0 a tiny difference in a sum can change a token, and then
-texts differ although no program is wrong.
+So all programs read the same texts, and a difference between verdicts is a difference of reading.
+If each program asked a model's server, this would not be so: a greedy reply depends on the other
+requests in its batch. A tiny difference in a sum can change a token, and then the rest of the text.
 
-Verdicts come from the programs' own results. Ours come from regrade.sh with ANSWER=text and
-ANSWER=number. lm_eval's strict-match and flexible-extract are the filters and the metric of its own
-task gsm8k_cot, which our task includes. inspect_ai's match(numeric=True) is in
-benchmarks/agreement_task.py.
+With worked examples, our prompt asks for a last line "The answer is …", which lm_eval's task
+gsm8k_cot reads. The examples are the first ones of this task, as earlier turns. Our readings are
+ANSWER=text and ANSWER=number, lm_eval's are strict-match and flexible-extract, and inspect_ai's is
+match(numeric=True).
 
-With --again no program asks. The results in FOLDER, which --keep has made, are compared with the
-verdicts that our readers give now."""
+With --shots 0, our prompt asks for a boxed answer. Our reading is ANSWER=auto. lm_eval's are
+is_equiv (the last box, compared by the task hendrycks_math) and math_verify (Math-Verify, called as
+in the task minerva_math). inspect_ai's is its scorer math().
+
+With --keep, FOLDER stores the results. A stopped run in it is resumed, and a finished one is used.
+With --again no program runs. The results in FOLDER are compared with the verdicts that our readings
+give now. --heads writes the verdicts and answers without the texts."""
 
 import argparse
 import json
 import os
 import shutil
-import sys
 import tempfile
 import threading
 import time
-import urllib.error
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from benchmarks.agreement_programs import (
-    EXPERIMENT,
-    PEERS,
-    SECONDS,
+    Asked,
     Messages,
-    call,
+    Options,
     inspect_results,
     lm_eval_results,
     our_readings,
     our_replies,
+    our_settings,
     run_inspect,
     run_lm_eval,
     run_ours,
+    versions,
 )
 from benchmarks.agreement_readings import (
     INSPECT,
     LM_EVAL,
     Case,
+    accuracies,
     explained,
     format_share,
     table,
 )
-from core import server as start
 from core.base.errors import UserError, command
-from core.engines import queries as client
-from core.engines.dialects.llamacpp import LlamaCpp
-from core.engines.need import Need
-from core.engines.protocol import Server
 
-# The recorded requests
+# The replay of our run
 
 
-@dataclass
-class Recorder:
-    """The address of a server's proxy, and the bodies of the chat requests since the last check."""
+class Replay:
+    """The address of a server that answers with the replies of our run, and the ids of the problems
+    that a program has asked for."""
 
-    url: str
-    bodies: list[dict[str, Any]]
+    def __init__(self, asked: Sequence[Asked], max_tokens: int) -> None:
+        self.url = ""
+        self.ids: set[str] = set()
+        self._max_tokens = max_tokens
+        self._problems = {_key(problem.messages): problem for problem in asked}
 
-    def check(self, name: str, wanted: Sequence[Messages], resumes: bool = False) -> None:
-        """Raise UserError unless the program `name` has sent exactly the `wanted` messages, or some
-        of them if it `resumes` an earlier run."""
-        sent = {json.dumps(body["messages"]) for body in self.bodies}
-        ours = set(map(json.dumps, wanted))
-        different = sent - ours if resumes else sent ^ ours
-        if different:
-            first = min(different)
-            has_sent = "has sent" if first in sent else "has not sent"
-            raise UserError(f"{name} {has_sent} {first:.1500}, unlike our journal")
-        for body in self.bodies[:1]:
-            rest = json.dumps({key: value for key, value in body.items() if key != "messages"})
-            print(
-                f"{name}: {len(sent)} prompts as in our journal, with {rest}",
-                file=sys.stderr,
-                flush=True,
-            )
-        self.bodies.clear()
+    def reply(self, body: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the chat completion for the request `body`, or None if our run has not asked for
+        it."""
+        problem = self._problems.get(_key(body.get("messages", [])))
+        cap = body.get("max_completion_tokens", body.get("max_tokens"))
+        is_same = cap == self._max_tokens and body.get("temperature") == 0
+        if problem is None or not is_same or body.get("stream"):
+            return None
+        self.ids.add(problem.id)
+        message = {"role": "assistant", "content": problem.reply}
+        choice = {"index": 0, "message": message, "finish_reason": problem.finish_reason}
+        usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+        head = {"id": problem.id, "object": "chat.completion", "created": 0}
+        return {**head, "model": body.get("model"), "choices": [choice], "usage": usage}
+
+    def check(self, name: str) -> None:
+        """Raise UserError unless the program `name` has asked for all problems. Then forget its
+        requests."""
+        missing = {problem.id for problem in self._problems.values()} - self.ids
+        if missing:
+            names = ", ".join(sorted(missing)[:10])
+            raise UserError(f"{name} has not asked for {len(missing)} problems of our run: {names}")
+        self.ids.clear()
+
+
+def _key(messages: Messages) -> str:
+    return json.dumps([[message["role"], message["content"]] for message in messages])
 
 
 @contextmanager
-def recording(server: Server) -> Iterator[Recorder]:
-    """Serve a proxy that passes requests on to `server` and records the bodies of chat requests. If
-    the server is llama.cpp, each request computes its whole prompt."""
-    extra = {"cache_prompt": False} if server.kind == LlamaCpp.kind else {}
-    bodies: list[dict[str, Any]] = []
+def replaying(asked: Sequence[Asked], max_tokens: int) -> Iterator[Replay]:
+    """Serve the replies of our run. A request that our run has not sent gets status 400."""
+    replay = Replay(asked, max_tokens)
 
-    class Proxy(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-        def do_GET(self) -> None:
-            self.pass_on(None)
-
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            if self.path.endswith("/chat/completions"):
-                bodies.append(body)
-                body = body | extra
-            self.pass_on(body)
-
-        def pass_on(self, body: Any) -> None:
-            try:
-                status, content = (
-                    200,
-                    client.send(server.root + self.path, server.key, body, seconds=SECONDS),
-                )
-            except urllib.error.HTTPError as error:
-                status, content = error.code, error.read()
-            is_stream = isinstance(body, dict) and body.get("stream")
+            reply = replay.reply(body)
+            status = 200
+            if reply is None:
+                status = 400
+                reply = {"error": {"message": f"our run has not asked: {json.dumps(body)}"}}
+            content = json.dumps(reply).encode()
             self.send_response(status)
-            self.send_header(
-                "content-type", "text/event-stream" if is_stream else "application/json"
-            )
+            self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(content)))
-            # else our client may reuse the connection before it closes, and ask twice
-            if self.close_connection:
-                self.send_header("connection", "close")
             self.end_headers()
             self.wfile.write(content)
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as listener:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
         threading.Thread(target=listener.serve_forever, daemon=True).start()
+        replay.url = f"http://127.0.0.1:{listener.server_port}/v1"
         try:
-            yield Recorder(f"http://127.0.0.1:{listener.server_port}/v1", bodies)
+            yield replay
         finally:
             listener.shutdown()
 
 
-def ask(folder: Path, args: argparse.Namespace) -> None:
-    """Run the programs one after another on one server, and compare their messages."""
-    need = Need(k=0, max_tokens=args.max_tokens, answer_tokens=0)
-    with start.serving(need) as server, recording(server) as recorder:
-        run_ours(recorder.url, folder, args)
-        asked = our_replies(folder)
-        messages = [problem.messages for problem in asked]
-        recorder.check(EXPERIMENT, messages, resumes=True)
+# The comparison
+
+
+def ask(folder: Path, options: Options) -> None:
+    """Run the programs one after another: ours with the model, and the others with its replies."""
+    run_ours(folder, options)
+    asked = our_replies(folder)
+    settings = our_settings(folder)
+    with replaying(asked, settings.max_tokens) as replay:
         for name, run in {LM_EVAL: run_lm_eval, INSPECT: run_inspect}.items():
             shutil.rmtree(folder / name, ignore_errors=True)  # of a stopped benchmark
-            run(server.model, recorder.url, folder, asked, args.max_tokens)
-            recorder.check(name, messages)
-        code = (
-            "import sys, importlib.metadata as m; print(', '.join(f'{n} {m.version(n)}' for n in "
-            "sys.argv[1:]))"
-        )
-        versions = call(
-            [PEERS / "python", "-c", code, LM_EVAL, INSPECT], folder / "versions.log"
-        ).strip()
-        about = f"{server.model} on {server.kind}, {versions}, {time.strftime('%Y-%m-%d')}"
-        (folder / "about.txt").write_text(about, encoding="utf-8")
+            run(replay.url, folder, asked, settings)
+            replay.check(name)
+    date = time.strftime("%Y-%m-%d")
+    description = settings.description(len(asked[0].messages) // 2)
+    about = f"{description}, {versions(folder)}, {date}"
+    (folder / "about.txt").write_text(about, encoding="utf-8")
 
 
-def report(folder: Path) -> str:
-    """Return the comparison of the results in `folder`."""
+def compared(folder: Path) -> list[Case]:
+    """Return the cases of the results in `folder`, with the readings of all programs."""
     asked = our_replies(folder)
-    peers = {LM_EVAL: lm_eval_results(folder), INSPECT: inspect_results(folder)}
-    lines = [f"{len(asked)} problems, {(folder / 'about.txt').read_text(encoding='utf-8')}", ""]
+    theirs = [lm_eval_results(folder), inspect_results(folder)]
     cases = []
     for problem, ours in zip(asked, our_readings(folder), strict=True):
-        replies = {}
         readings = dict(ours)
-        for name, (their_replies, their_readings) in peers.items():
-            replies[name] = their_replies[problem.id].strip()  # as our journal stores replies
-            readings |= their_readings[problem.id]
-        cases.append(Case(problem.id, problem.reference, problem.reply, readings, replies))
-    for name in peers:
-        equal = sum(case.others[name] == case.reply for case in cases)
-        lines.append(f"replies of {name} with our text: {format_share(equal, len(cases))}")
-    return "\n".join([*lines, "", table(cases), "", explained(cases)])
+        for of_program in theirs:
+            readings |= of_program[problem.id]
+        is_cut = problem.finish_reason == "length"
+        cases.append(Case(problem.id, problem.reference, problem.reply, readings, is_cut))
+    return cases
 
 
-def main() -> None:
+def report(cases: Sequence[Case], about: str) -> str:
+    """Return the comparison as text: accuracies, agreement, and each difference."""
+    cut = sum(case.is_cut for case in cases)
+    lines = [
+        f"{len(cases)} problems, {about}",
+        f"cut off at the cap: {format_share(cut, len(cases))}",
+    ]
+    return "\n".join([*lines, "", accuracies(cases), "", table(cases), "", explained(cases)])
+
+
+def write_heads(cases: Sequence[Case], about: str, path: Path) -> None:
+    """Write the verdicts and answers to `path` as JSON, one problem a line."""
+    rows = []
+    for case in cases:
+        readings = {
+            name: [reading.head, int(reading.right)] for name, reading in case.readings.items()
+        }
+        row = {"id": case.id, "reference": case.reference, "cut": int(case.is_cut)}
+        rows.append(json.dumps(row | {"readings": readings}, ensure_ascii=False))
+    lines = ",\n".join(rows)
+    path.write_text(
+        f'{{"about": {json.dumps(about)}, "problems": [\n{lines}\n]}}\n', encoding="utf-8"
+    )
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -198,20 +205,24 @@ def main() -> None:
         "--problems", default="words", help="a set's name or a file, as in PROBLEMS (words)"
     )
     parser.add_argument("--limit", type=int, default=200, help="number of problems (200)")
-    parser.add_argument("--max-tokens", type=int, default=128, help="most tokens of a reply (128)")
-    parser.add_argument("--shots", type=int, default=4, help="number of worked examples (4)")
-    folders = parser.add_mutually_exclusive_group()
-    folders.add_argument(
-        "--keep",
-        type=Path,
-        metavar="FOLDER",
-        help="folder for results and logs. If it has a stopped 01_baseline, this run is resumed",
+    parser.add_argument("--max-tokens", type=int, default=512, help="most tokens of a reply (512)")
+    parser.add_argument(
+        "--shots", type=int, default=4, help="worked examples, or 0 to ask for a box (4)"
     )
+    parser.add_argument("--in-flight", type=int, default=32, help="requests together (32)")
+    parser.add_argument("--heads", type=Path, metavar="FILE", help="file for the verdicts")
+    folders = parser.add_mutually_exclusive_group()
+    folders.add_argument("--keep", type=Path, metavar="FOLDER", help="folder for results and logs")
     folders.add_argument(
         "--again", type=Path, metavar="FOLDER", help="folder of an earlier --keep to compare again"
     )
-    args = parser.parse_args()
-    os.environ.setdefault("MODEL", "smollm2")
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = _arguments()
+    if not os.environ.get("BASE_URL"):
+        os.environ.setdefault("MODEL", "smollm2")
     with tempfile.TemporaryDirectory() as temporary:
         folder = (args.keep or args.again or Path(temporary)).resolve()
         if args.again and not (folder / "about.txt").exists():
@@ -221,8 +232,15 @@ def main() -> None:
             )
         if not args.again:
             folder.mkdir(parents=True, exist_ok=True)
-            ask(folder, args)
-        print(report(folder))
+            ask(
+                folder,
+                Options(args.problems, args.limit, args.max_tokens, args.shots, args.in_flight),
+            )
+        about = (folder / "about.txt").read_text(encoding="utf-8")
+        cases = compared(folder)
+        if args.heads:
+            write_heads(cases, about, args.heads)
+        print(report(cases, about))
 
 
 if __name__ == "__main__":

@@ -2,16 +2,32 @@
 
 import math
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 LM_EVAL, INSPECT = "lm_eval", "inspect_ai"
-OURS = "ANSWER=text", "ANSWER=number"
-MATCH = f"{INSPECT} match"
-THEIRS = f"{LM_EVAL} strict-match", f"{LM_EVAL} flexible-extract", MATCH
 END = 160  # most characters of a reply's end that a difference shows
+HEAD = 60  # most characters of an answer in the heads
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+
+
+class Readers(NamedTuple):
+    """The names of our readings and of the other programs' readings."""
+
+    ours: tuple[str, ...]
+    theirs: tuple[str, ...]
+
+
+SHOWN = Readers(
+    ("ANSWER=text", "ANSWER=number"),
+    (f"{LM_EVAL} strict-match", f"{LM_EVAL} flexible-extract", f"{INSPECT} match"),
+)  # if worked examples show the form of the answer
+BOXED = Readers(
+    ("ANSWER=auto",),
+    (f"{LM_EVAL} is_equiv", f"{LM_EVAL} math_verify", f"{INSPECT} math"),
+)  # if the prompt asks for a box
 
 
 @dataclass(frozen=True)
@@ -21,17 +37,30 @@ class Reading:
     answer: str | None
     right: bool
 
+    @property
+    def head(self) -> str | None:
+        """The first characters of the answer."""
+        return self.answer and self.answer[:HEAD]
+
 
 @dataclass(frozen=True)
 class Case:
-    """A problem with our reply, the reference answer, and the readings by the names of their
-    readers. `others` contains the replies of the other programs by their names."""
+    """A problem with its reply, the reference answer, and the readings by their names. If `is_cut`,
+    the reply ends at the token cap."""
 
     id: str
     reference: str
     reply: str
     readings: Mapping[str, Reading]
-    others: Mapping[str, str] = field(default_factory=dict)
+    is_cut: bool = False
+
+    def cause(self, ours: str, theirs: str) -> str:
+        """Return the cause if the verdicts of two readings differ, or else ""."""
+        our_reading = self.readings[ours]
+        their_reading = self.readings[theirs]
+        if our_reading.right == their_reading.right:
+            return ""
+        return category(self.reply, our_reading, their_reading)
 
 
 def number(answer: str) -> float | None:
@@ -51,26 +80,25 @@ def last_position(reply: str, answer: str) -> int:
 
 
 def category(reply: str, ours: Reading, theirs: Reading) -> str:
-    """Return the category of a difference between two readings of `reply`, or "" if both read the
-    same answer."""
-    if ours.answer is None and theirs.answer is None:
-        return ""
+    """Return the category of a difference between the verdicts of two readings of `reply`."""
     if theirs.answer is None:
         return "only we read an answer"
     if ours.answer is None:
         return "only they read an answer"
-    our_number = number(ours.answer)
-    is_same_number = our_number is not None and our_number == number(theirs.answer)
-    if ours.answer == theirs.answer or is_same_number:
-        return "" if ours.right == theirs.right else "the same answer, compared differently"
+    if _is_same_answer(ours.answer, theirs.answer):
+        return "the same answer, compared differently"
     our_position = last_position(reply, ours.answer)
     their_position = last_position(reply, theirs.answer)
-    if their_position < 0:
-        return "they read a number in another form"
-    if our_position < 0:
-        return "we read an answer in another form"
+    if their_position < 0 or our_position < 0:
+        return "answers in two forms"
     which = "an earlier" if their_position < our_position else "a later"
     return f"they read {which} number"
+
+
+def _is_same_answer(ours: str, theirs: str) -> bool:
+    our_number = number(ours)
+    is_same_number = our_number is not None and our_number == number(theirs)
+    return is_same_number or "".join(ours.split()) == "".join(theirs.split())
 
 
 def wilson(count: int, n: int) -> tuple[float, float]:
@@ -91,76 +119,70 @@ def format_share(count: int, n: int) -> str:
     return f"{count} of {n} ({100 * share:.1f}% [{100 * low:.1f}, {100 * high:.1f}])"
 
 
-def differences(cases: Sequence[Case], ours: str, theirs: str) -> list[tuple[Case, str]]:
-    """Return the cases in which the readers `ours` and `theirs` differ, each with its category."""
-    program = theirs.split()[0]
-    different = []
-    for case in cases:
-        reason = category(case.reply, case.readings[ours], case.readings[theirs])
-        if reason and case.others.get(program, case.reply) != case.reply:
-            reason = "their reply is another text"
-        if reason:
-            different.append((case, reason))
-    return different
+def _readers(cases: Sequence[Case]) -> Readers:
+    return BOXED if BOXED.ours[0] in cases[0].readings else SHOWN
 
 
-def table(cases: Sequence[Case]) -> str:
-    """Return a Markdown table with a row for each pair of another program's reader and our
-    reader."""
-    heads = [
-        "their reader",
-        "our reader",
-        "right: theirs, ours",
-        "equal verdicts",
-        "equal answers",
-        "unequal verdicts",
-    ]
-    rows = [heads, ["---", "---", "--:", "---", "--:", "---"]]
-    rows += [_row(cases, ours, theirs) for theirs in THEIRS for ours in OURS]
+def _markdown(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
+def accuracies(cases: Sequence[Case]) -> str:
+    """Return a Markdown table with the share of right replies by each reading."""
+    readers = _readers(cases)
+    rows = [["reading", "right"], ["---", "---"]]
+    for reader in readers.ours + readers.theirs:
+        right = sum(case.readings[reader].right for case in cases)
+        rows.append([reader, format_share(right, len(cases))])
+    return _markdown(rows)
+
+
+def table(cases: Sequence[Case]) -> str:
+    """Return a Markdown table with a row for each pair of another program's reading and our
+    reading."""
+    readers = _readers(cases)
+    heads = ["their reading", "our reading", "equal verdicts", "only theirs right"]
+    heads += ["only ours right", "causes"]
+    rows = [heads, ["---", "---", "---", "--:", "--:", "---"]]
+    for theirs in readers.theirs:
+        rows += [_row(cases, ours, theirs) for ours in readers.ours]
+    return _markdown(rows)
+
+
 def _row(cases: Sequence[Case], ours: str, theirs: str) -> list[str]:
-    different = differences(cases, ours, theirs)
-    reasons = Counter(
-        reason for case, reason in different if not _is_same_verdict(case, ours, theirs)
-    )
-    words = [f"{count}: {reason}" for reason, count in reasons.most_common()]
-    return [
-        theirs,
-        ours,
-        f"{_count_right(cases, theirs)}, {_count_right(cases, ours)}",
-        format_share(len(cases) - reasons.total(), len(cases)),
-        str(len(cases) - len(different)),
-        "; ".join(words) or "none",
-    ]
-
-
-def _count_right(cases: Sequence[Case], reader: str) -> int:
-    right = [case for case in cases if case.readings[reader].right]
-    return len(right)
-
-
-def _is_same_verdict(case: Case, ours: str, theirs: str) -> bool:
-    return case.readings[ours].right == case.readings[theirs].right
+    different = [case for case in cases if case.cause(ours, theirs)]
+    ours_right = sum(case.readings[ours].right for case in different)
+    theirs_right = len(different) - ours_right
+    equal = format_share(len(cases) - len(different), len(cases))
+    causes = Counter(case.cause(ours, theirs) for case in different)
+    words = [f"{count}: {cause}" for cause, count in causes.most_common()]
+    return [theirs, ours, equal, str(theirs_right), str(ours_right), "; ".join(words) or "none"]
 
 
 def explained(cases: Sequence[Case]) -> str:
-    """Return a text about each case with a difference: all readings, the categories and the end of
+    """Return a text about each case with unequal verdicts: all readings, the causes and the end of
     the reply."""
-    reasons: dict[str, list[str]] = defaultdict(list)
-    for theirs in THEIRS:
-        for ours in OURS:
-            for case, reason in differences(cases, ours, theirs):
-                same = " (equal verdicts)" if _is_same_verdict(case, ours, theirs) else ""
-                reasons[case.id].append(f"  {theirs}, {ours}: {reason}{same}")
+    readers = _readers(cases)
     lines = []
     for case in cases:
-        if case.id in reasons:
-            lines += [f"{case.id}, reference {case.reference}", f"  {_readings(case)}"]
-            lines += reasons[case.id]
+        causes = _causes(case, readers)
+        if causes:
+            cut = ", cut off" if case.is_cut else ""
+            lines.append(f"{case.id}, reference {case.reference}{cut}")
+            lines.append(f"  {_readings(case)}")
+            lines += causes
             lines.append(f"  reply: {_end(case.reply)}")
     return "\n".join(lines)
+
+
+def _causes(case: Case, readers: Readers) -> list[str]:
+    causes = []
+    for theirs in readers.theirs:
+        for ours in readers.ours:
+            cause = case.cause(ours, theirs)
+            if cause:
+                causes.append(f"  {theirs}, {ours}: {cause}")
+    return causes
 
 
 def _readings(case: Case) -> str:
