@@ -129,7 +129,9 @@ class Experiment(Generic[A]):
     async def _ask_all(self, numbers: Sequence[int]) -> None:
         """Run the scaffold on some problems, with enough problems in progress to keep the server
         busy."""
-        places = 1 + AHEAD * self.session.limit // getattr(self.config, "N", 1)
+        # a problem with stages has one stage in flight, not all its N
+        at_once = getattr(self.config, "STAGE", 0) or getattr(self.config, "N", 1)
+        places = 1 + AHEAD * self.session.limit // at_once
         if getattr(self.config, "MINUTES", 0):
             # The limit in MINUTES covers all problems together, so all of them must begin at once.
             places = len(numbers)
