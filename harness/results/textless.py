@@ -45,8 +45,12 @@ def write(paths: Sequence[Path], folder: Path) -> list[Path]:
 
 
 def _lines(head: Mapping[str, Any], rows: Iterator[dict[str, Any]]) -> Iterator[bytes]:
-    """Yield the document with one line per problem."""
-    yield _compact(dict(head))[:-1] + b',"problems":['
+    """Yield the document with one line per problem. The path of the user's problem file becomes its
+    name."""
+    config = dict(head["config"])
+    if "PROBLEMS" in config:
+        config["PROBLEMS"] = Path(config["PROBLEMS"]).name
+    yield _compact({**head, "config": config})[:-1] + b',"problems":['
     separator = b"\n"
     for row in rows:
         yield separator + _compact(_textless(row) | {"statement": ""})
