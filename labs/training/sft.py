@@ -110,8 +110,8 @@ def _device() -> str:
 
 
 def _computes_bf16(device: str) -> bool:
-    """Return whether `device` multiplies matrices in bf16. On a CPU without AMX this would be slower
-    than float32."""
+    """Return whether `device` multiplies matrices in bf16. A CPU without AMX would be slower with
+    it than with float32."""
     return device == "cuda" or torch.cpu._is_amx_tile_supported()
 
 
