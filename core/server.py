@@ -226,7 +226,8 @@ def start_on_gpu(
     ours = replace(wanted.hosting, PORT=port or wanted.hosting.PORT)
     venv_python = ROOT / f".venv-{engine.kind}" / "bin" / "python"
     python = environment.python(engine.kind) or str(venv_python)
-    args = [python, *engine.arguments(model, size, ours), *extra]
+    cpu_flags = () if gpus.count() else engine.cpu_flags
+    args = [python, *engine.arguments(model, size, ours), *cpu_flags, *extra]
     print(f"{shlex.join(args)}\n", file=sys.stderr)
     if log:
         say(f"Starting {engine.label} may take some minutes. Its log is {log}", sys.stderr)
@@ -255,15 +256,16 @@ def start_on_gpu(
 
 
 def server_size_for(model: weights.Model, need: Need, wanted: Wanted | None = None) -> ServerSize:
-    """Return the size of the server with which this machine's GPUs serve `model`. Raises UserError
-    if they can't serve it."""
+    """Return the size of the server with which this machine's GPUs serve `model`, or else its CPU.
+    Raises UserError if they can't serve it."""
     ours = (wanted or environment.wanted()).hosting
     here = max(1, gpus.count())
     if here < ours.TP:
         raise UserError(
             f"TP={ours.TP} needs {ours.TP} GPUs, but nvidia-smi lists {here}. Lower or unset TP"
         )
-    return server_size(model.shape, model.longest, gpus.here(), need, ours.KV, ours.TP)
+    gpu = gpus.here() if gpus.count() else gpus.in_place(llamacpp.memory())
+    return server_size(model.shape, model.longest, gpu, need, ours.KV, ours.TP)
 
 
 def gpu_engine(embeds: bool = False) -> OnGpu:
@@ -283,14 +285,24 @@ def gpu_engine(embeds: bool = False) -> OnGpu:
     return engine
 
 
+def runs_on_cpu(engine: OnGpu) -> bool:
+    """Return whether the user has a build of `engine` for this machine's CPU."""
+    return not gpus.count() and bool(engine.cpu_flags and environment.python(engine.kind))
+
+
 def set_up(engine: OnGpu) -> None:
     """Install an `engine` if it is missing, and end the process if that fails. Raises UserError
-    without a GPU."""
+    without a GPU, unless the user has a build for the CPU."""
+    if runs_on_cpu(engine):
+        return
     if not gpus.count():
         name = environment.wanted().asked_by.partition("=")[0]
+        build = engine.cpu_flags and (
+            f", or set {engine.kind.upper()}_PYTHON to an interpreter with its build for CPUs"
+        )
         raise UserError(
             f"{engine.label} needs an NVIDIA GPU, but nvidia-smi lists none. Unset {name} to use "
-            "the CPU"
+            f"the CPU{build or ''}"
         )
     files.set_up(engine.kind)
 

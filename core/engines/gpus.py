@@ -128,6 +128,11 @@ def here() -> Gpu:
     return detect() or DEFAULT
 
 
+def in_place(memory: float) -> Gpu:
+    """Return a description of the machine itself in place of a GPU, with its `memory` in bytes."""
+    return Gpu("this machine", memory, math.nan, math.nan, False)
+
+
 @cache  # a driver may take seconds to answer
 def count() -> int:
     """Return the number of this machine's NVIDIA GPUs, or 0 without a working driver."""

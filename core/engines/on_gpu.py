@@ -15,6 +15,8 @@ class OnGpu(Dialect):
     """An engine that runs on an NVIDIA GPU, in its own process."""
 
     label = ""  # its name in messages
+    # Flags for its build for CPUs, which a user installs, or () if no run starts such a build.
+    cpu_flags: tuple[str, ...] = ()
     # The extra time for honouring seeds (DETERMINISTIC=1), as a range of shares, or None if it
     # always honours seeds.
     deterministic_cost: tuple[float, float] | None = None

@@ -13,6 +13,7 @@ from core.grading.kinds import kinds
 INPUT = "input"
 TARGET = "target"
 INSTRUCTION = "instruction"  # Alpaca's column of the task, whose "input" is data for it
+BODY = "body"  # SVAMP's column of the story before its question
 PASSAGES = ("passage", "article", "context", "premise")  # texts before a question
 # columns of pictures, which a request lacks
 PICTURES = ("image", "images", "image_1", "decoded_image", "picture", "figure", "figures")
@@ -205,7 +206,7 @@ def _of_list(items: list[Any]) -> Any:
 def _statement(problem: Any, cells: Mapping[str, Any]) -> Any:
     """Return the statement: the only user message of a list, or else `problem`. The text that a
     question is about precedes it: SVAMP's "body", or a passage in `cells`."""
-    body = cells.get("body")
+    body = cells.get(BODY)
     if body is not None and not isinstance(body, str):
         return None
     body = (body or "").strip()

@@ -25,7 +25,16 @@ from core.grading.option_rows import LISTS
 from core.types import MAX_ANSWER_CHARS, PROOF, Problem
 from harness.problems import gym, sets
 from harness.problems.check import can_be_sent
-from harness.problems.columns import NAMES, fields_of, plain, plain_name, text_of, with_inner
+from harness.problems.columns import (
+    BODY,
+    NAMES,
+    PASSAGES,
+    fields_of,
+    plain,
+    plain_name,
+    text_of,
+    with_inner,
+)
 from harness.problems.published import OPENR1
 from harness.problems.sets import ProblemSet
 from labs.star import alpaca
@@ -49,6 +58,7 @@ REASONS = (
 _OURS = ("id", "problem", "answer", "answer_type", *GRADED_BY)
 _COLUMNS = {name.partition(".")[0] for ours in _OURS for name in NAMES[ours]}
 _COLUMNS |= {name.partition(".")[0] for name in LISTS}
+_COLUMNS |= {BODY, *PASSAGES}
 _COLUMNS |= {"instruction", "input", "output", "uuid", "question_type", "problem_type", "source"}
 _CHOICES = re.compile(r"mcq|multiple[ _-]?choice.*")
 _CHOICE = re.compile(r"\(?[A-H]\)?[.:]?")  # (A), B.

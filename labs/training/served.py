@@ -14,6 +14,7 @@ from core.engines import environment, gpus, our_port, weights
 from core.engines.dialects import llamacpp
 from core.engines.dialects.llamacpp import EMBEDDED_ENGINES, EMBEDDED_GGUF, embedded_card
 from core.engines.need import Need
+from core.engines.on_gpu import on_gpu
 from core.engines.protocol import Server
 
 
@@ -79,8 +80,12 @@ def _converted(gguf: Path) -> Path:
 
 
 def is_on_gpu(model: Weights) -> bool:
-    """Return whether SGLang or vLLM serves `model` on a GPU. Otherwise llama.cpp serves `model`."""
-    return not model.is_gguf and gpus.count() > 0
+    """Return whether SGLang or vLLM serves `model`, on a GPU or with a build for the CPU. Otherwise
+    llama.cpp serves `model`."""
+    if model.is_gguf:
+        return False
+    engine = on_gpu(environment.wanted().engine)
+    return gpus.count() > 0 or (engine is not None and start.runs_on_cpu(engine))
 
 
 def check(model: Weights) -> None:
@@ -88,7 +93,7 @@ def check(model: Weights) -> None:
     to GGUF. With a GPU, the engine must support the folder, and the port must be free."""
     if model.is_gguf:
         return  # llama.cpp uses any free port
-    if not gpus.count():
+    if not is_on_gpu(model):
         from labs.training import to_gguf  # slow to import
 
         remedy = (
@@ -152,7 +157,7 @@ def embedding(model: Weights, folder: Path) -> AbstractContextManager[Server]:
     UserError. The log and converted weights are written to `folder`. A text on llama.cpp may have
     up to 2,048 tokens."""
     need = Need(k=0, max_tokens=0, answer_tokens=0, embeds=True)
-    if is_on_gpu(model):
+    if is_on_gpu(model) and gpus.count():
         return served(model, need, folder)
     return start.on_llamacpp(
         model.path if model.is_gguf else converted(model, folder), need, why="it embeds"

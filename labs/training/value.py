@@ -8,6 +8,7 @@ parts, so every value belongs to a held-out problem.
 """
 
 import asyncio
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from core.base import stats, terminal
 from core.base.errors import Parser, UserError, command
 from core.base.files import results_dir
 from core.base.seeds import derive
+from core.base.terminal import say
 from core.client.journal import Archive
 from core.engines import environment
 from core.engines.dialects import llamacpp
@@ -36,6 +38,7 @@ FOLDS = 5
 RIDGE = 10.0  # weight of the squared coefficients in the loss (inputs have variance 1)
 ROUNDS = 30  # most Newton steps
 FEWEST = 10  # problems with right and wrong samples
+SHOWN = 40  # samples between two lines of progress
 VOTE = "vote of all samples"
 
 Floats = NDArray[np.float64]
@@ -222,8 +225,14 @@ def report(name: str, groups: Sequence[Group], values: Sequence[Sequence[float]]
 
 
 async def _embedded(server: Any, texts: Sequence[str]) -> Vectors:
-    async with Embedder(server) as embedder:
-        return await embedder(texts)
+    """Return the vectors of `texts`, and show the progress. A request has a single text, because on
+    a busy CPU several may take longer than a request's time limit."""
+    parts = []
+    async with Embedder(server, batch=1) as embedder:
+        for begin in range(0, len(texts), SHOWN):
+            parts.append(await embedder(texts[begin : begin + SHOWN]))
+            say(f"read {min(begin + SHOWN, len(texts))} of {len(texts)} samples", sys.stderr)
+    return np.concatenate(parts)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -32,6 +32,8 @@ class VLLM(OnGpu):
     kind = "vllm"
     label = "vLLM"
     names = ("vllm",)
+    # In bf16 also if the weights are float32. 0.32 crashes on a CPU if it splits a prompt.
+    cpu_flags = ("--dtype", "bfloat16", "--max-num-batched-tokens", "16384")
     neutral = NO_PENALTIES
 
     def described(

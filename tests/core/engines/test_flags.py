@@ -21,7 +21,7 @@ from core.engines.shape import QED_NANO
 from core.engines.wanted import Hosting
 from core.engines.weights import Model
 from core.rsa import RSA
-from core.server import start_on_gpu
+from core.server import set_up, start_on_gpu
 from harness.scaffolds.best_of import BEST_OF
 from harness.scaffolds.majority import MAJORITY
 from harness.scaffolds.refinement import REFINEMENT
@@ -167,9 +167,34 @@ def test_no_more_is_in_flight_than_a_server_of_ours_decodes_together(
     )
     monkeypatch.setattr(process, "running", lambda *_: nullcontext(running))
     monkeypatch.setattr(gpus, "here", lambda: gpus.named("4090"))
+    monkeypatch.setattr(gpus, "count", lambda: 1)
     for extra, limit in (((), 35), (("--max-num-seqs", "500"), 258)):
         with start_on_gpu(VLLM, Need(), extra=extra) as server:
             assert server.limit == limit
+
+
+def test_a_users_build_of_vllm_for_cpus_serves_without_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpus, "count", lambda: 0)
+    monkeypatch.setattr(Model, "at", lambda *_: a_model(tmp_path))
+    monkeypatch.setenv("ENGINE", "vllm")
+    with pytest.raises(UserError, match="ENGINE.*VLLM_PYTHON"):
+        set_up(VLLM)
+    recorder = 'echo "$@" >"$FLAGS"; exit 3'
+    stand_in(tmp_path / "bin", vllm_python=recorder)
+    monkeypatch.setenv("VLLM_PYTHON", str(tmp_path / "bin" / "vllm-python"))
+    monkeypatch.setenv("FLAGS", str(tmp_path / "flags"))
+    set_up(VLLM)
+    need = Need(max_tokens=300)
+    with pytest.raises(UserError, match="vLLM"), start_on_gpu(VLLM, need, log=tmp_path / "log"):
+        pass
+    flags = (tmp_path / "flags").read_text()
+    assert "--kv-cache-dtype auto" in flags and " ".join(VLLM.cpu_flags) in flags
+    monkeypatch.setenv("ENGINE", "sglang")
+    monkeypatch.setenv("SGLANG_PYTHON", str(tmp_path / "bin" / "vllm-python"))
+    with pytest.raises(UserError, match="NVIDIA"):
+        set_up(SGLANG)
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:

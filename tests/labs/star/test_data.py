@@ -93,6 +93,17 @@ def test_a_model_without_sets_of_its_own_takes_openr1(monkeypatch: pytest.Monkey
         split(StarConstants(), NONE)
 
 
+@pytest.mark.parametrize("column", ["Body", "passage"])
+def test_the_text_before_a_question_belongs_to_the_statement(tmp_path: Path, column: str) -> None:
+    lines = [
+        {column: f"Ann has {i} pens.", "Question": "How many pens has she?", "Answer": float(i)}
+        for i in range(1, 16)
+    ]
+    problems = of(tmp_path, lines)
+    assert len(problems.train) == 10 and not problems.left_out
+    assert all(f"has {each.answer} pens" in each.statement for each in problems.train)
+
+
 # What is held out
 
 

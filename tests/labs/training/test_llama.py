@@ -146,3 +146,7 @@ def test_scaled_positions_are_served_on_a_gpu_alone(
     monkeypatch.setenv("ENGINE", "vllm")
     with pytest.raises(UserError, match="PreTrainedTokenizerFast"):
         served.check(model)
+    monkeypatch.setattr(gpus, "count", lambda: 0)
+    assert not served.is_on_gpu(model)
+    monkeypatch.setenv("VLLM_PYTHON", "vllm-python")  # the user's build for the CPU
+    assert served.is_on_gpu(model)
