@@ -1,6 +1,6 @@
 """Fine-tune a model in Hugging Face's layout with trl's SFTTrainer. Train all weights, or only
-peft's LoRA matrices. A GPU and a CPU with AMX compute in bf16, other CPUs in float32. On a CPU,
-equal data, seed and start give equal weights. Imports torch."""
+peft's LoRA matrices. A GPU computes in bf16, a CPU in float32. On a CPU, equal data, seed and start
+give equal weights. Imports torch."""
 
 import gc
 import json
@@ -92,9 +92,7 @@ def finetune(
         raise OSError(str(error)) from None
     kind = f"cpu, {torch.get_num_threads()} threads"
     if device == "cuda":
-        kind = torch.cuda.get_device_name()
-    if _computes_bf16(device):
-        kind = f"{kind}, bf16"
+        kind = f"{torch.cuda.get_device_name()}, bf16"
     versions = {name: version(name) for name in ("torch", "transformers", "peft", "trl")}
     return {"device": kind, "peak_memory": peak, "versions": versions}, progress.losses
 
@@ -107,12 +105,6 @@ def _device() -> str:
         torch.set_num_threads(physical_cores())
     torch.use_deterministic_algorithms(True)
     return "cpu"
-
-
-def _computes_bf16(device: str) -> bool:
-    """Return whether `device` multiplies matrices in bf16. A CPU without AMX would be slower with
-    it than with float32."""
-    return device == "cuda" or torch.cpu._is_amx_tile_supported()
 
 
 def _steps(rows: Sequence[Tokens]) -> list[list[Tokens]]:
@@ -131,8 +123,7 @@ def _save_adapter(model: Any, folder: Path) -> None:
 def _model(folder: Path, options: Options, device: str) -> Any:
     """Load the model to train. For LoRA, add new matrices, or load the matrices of
     `options.adapter`."""
-    # If all weights are trained, they are float32, because bf16 would round small steps away. On a
-    # CPU they are always float32, so that merging LoRA's matrices does not round the weights.
+    # If all weights are trained, they are float32, because bf16 would round small steps away.
     dtype = torch.bfloat16 if device == "cuda" and options.lora_rank else torch.float32
     model = AutoModelForCausalLM.from_pretrained(
         folder,
@@ -194,7 +185,7 @@ def _train(
             max_grad_norm=CLIP,
             seed=options.seed % SEEDS,
             use_cpu=device == "cpu",
-            bf16=_computes_bf16(device),
+            bf16=device == "cuda",
             gradient_checkpointing=True,
             dataloader_pin_memory=device == "cuda",
             logging_steps=1,
