@@ -1,4 +1,4 @@
-"""The figures of docs/results.md, counted again from docs/data."""
+"""The figures of README and docs/results.md, counted again from docs/data."""
 
 from pathlib import Path
 
@@ -37,6 +37,20 @@ def test_accuracies_at_equal_tokens(name: str) -> None:
     assert f"{last.means['tokens']:,.0f}" in line
     if last.against:
         assert shift(last.against.difference, last.against.low, last.against.high) in line
+
+
+def test_the_table_of_the_readme() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = [line for line in text.splitlines() if line.startswith("| ")]
+    names = ("12_majority", "02_rsa_basic_4")
+    vote, rsa = figures_of(DATA / "svamp", names, [5.5])
+    cells = f"{interval(vote.accuracy.to_json())} | {interval(rsa.accuracy.to_json())} |"
+    assert any(line.endswith(cells) for line in table)
+    finals = []
+    for name in names:
+        metrics = Results(DATA / "svamp" / f"{name}-seed0.json").head.document["metrics"]
+        finals.append(interval(metrics["steps"][-1]["majority_accuracy"]))
+    assert any(line.endswith(f"{finals[0]} | {finals[1]} |") for line in table)
 
 
 def test_transitions() -> None:
