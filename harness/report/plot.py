@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from core.base import signals
 from core.base.files import write_atomically
 from core.base.terminal import cut
 from harness.report.tables import (
@@ -283,10 +284,11 @@ def _figure(
 ) -> Iterator[Any]:
     """Yield the axes of a figure with the labels `x` and `y`, then add title and caption and write
     it. `map_height` is in inches, 0 for no map."""
-    import matplotlib
+    with signals.held():  # a signal would make the import fail with another error
+        import matplotlib
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+        matplotlib.use("Agg")
+        from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, map_height or 4.4), dpi=150, layout="constrained")
     axes.set_xlabel(x, parse_math=False)  # names may contain dollar signs
