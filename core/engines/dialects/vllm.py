@@ -32,8 +32,8 @@ class VLLM(OnGpu):
     kind = "vllm"
     label = "vLLM"
     names = ("vllm",)
-    # In bf16 also if the weights are float32. 0.32 crashes on a CPU if it splits a prompt.
-    cpu_flags = ("--dtype", "bfloat16", "--max-num-batched-tokens", "16384")
+    # In bf16 also if the weights are float32. 0.32 crashes on a CPU if it splits a seeded prompt.
+    cpu_flags = ("--dtype", "bfloat16", "--no-enable-chunked-prefill")
     neutral = NO_PENALTIES
 
     def described(
