@@ -1,19 +1,19 @@
 """Compare the speed of a run with llama.cpp's own batched speed on the same server.
 
-    MODEL=FILE.gguf python -m benchmarks.run_speed [--rounds 3] [--written 16] [NAME=value …]
+    MODEL=FILE.gguf bash benchmarks/run.sh run_speed [--rounds 3] [--written 16] [NAME=value …]
 
 Each round starts the server that a run with MODEL starts, and times a run and then a batch on it.
-The run is 02_rsa_basic with the constants NAME=value. A batch works as llama-batched-bench,
-with the run's number of slots and mean length of prompts. Every slot reads a prompt
-of random tokens at once, and then every slot writes tokens of this prompt's continuation at once.
-Nothing is cached, sampling is greedy, and no slot waits for another request.
+The run is 02_rsa_basic with the constants NAME=value. A batch works as llama-batched-bench, with
+the run's number of slots and mean length of prompts. Every slot reads a prompt of random tokens at
+once, and then every slot writes tokens of this prompt's continuation at once. Nothing is cached,
+sampling is greedy, and no slot waits for another request.
 
 The bound is the time of the run's tokens at the batch's speed: prompt tokens ÷ tokens read per
 second, plus completion tokens ÷ tokens written per second. The ratio is bound ÷ run. It counts only
-prompt tokens that the server did not take from its cache. The ratio in brackets counts all
-prompt tokens, and so includes the savings of the cache. Other programs on the machine change
-the ratio by the clock within a round. They hardly change the ratio of the engine's CPU seconds. The
-share of the cores shows how much of the machine the engine got."""
+prompt tokens that the server did not take from its cache. The ratio in brackets counts all prompt
+tokens, and so includes the savings of the cache. Other programs on the machine change the ratio by
+the clock within a round. They hardly change the ratio of the engine's CPU seconds. The share of the
+cores shows how much of the machine the engine got."""
 
 import argparse
 import json
@@ -154,8 +154,11 @@ class Engine:
 def _descendants(parent: int) -> list[int]:
     """Return the process ids of the descendants of `parent`."""
     children = Path(f"/proc/{parent}/task").glob("*/children")
-    pids = [int(pid) for path in children for pid in path.read_text().split()]
-    return [*pids, *(pid for child in pids for pid in _descendants(child))]
+    pids = []
+    for path in children:
+        for child in map(int, path.read_text().split()):
+            pids += [child, *_descendants(child)]
+    return pids
 
 
 def _cpu_seconds(pid: int) -> float:
@@ -165,7 +168,7 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def take_round(constants: Sequence[str], written: int) -> Round:
-    """Start a server, and time a batch, a run and another batch."""
+    """Start a server, and time a run and then a batch."""
     values = dict(constant.split("=", 1) for constant in constants)
     need = Need(k=int(values["K"]), max_tokens=int(values["MAX_TOKENS"]))
     with server.serving(need) as served, tempfile.TemporaryDirectory() as folder:
@@ -209,7 +212,7 @@ def _tokens(folder: Path) -> Tokens:
 
 
 def table(rounds: Sequence[Round], cores: int) -> str:
-    """Return a Markdown table with a row for each of `rounds`, and a row with their medians."""
+    """Return a Markdown table with a row for each of `rounds`, and a line with their medians."""
     rows = [
         "| slots | requests | tokens read, cached | written | run, s | in flight | of the cores "
         "| batch: read/s (CPU s) | written/s (CPU s) | bound ÷ run, clock | bound ÷ run, CPU |",
@@ -231,12 +234,14 @@ def table(rounds: Sequence[Round], cores: int) -> str:
             timed.cells("cpu"),
         ]
         rows.append(f"| {' | '.join(cells)} |")
-    ratios = " and ".join(
-        f"{median(values):.2f} ({min(values):.2f} to {max(values):.2f}) by {name}"
-        for kind, name in (("clock", "the clock"), ("cpu", "CPU seconds"))
-        for values in [[timed.ratio(kind, timed.tokens.computed) for timed in rounds]]
-    )
+    ratios = f"{_ratios(rounds, 'clock')} by the clock and {_ratios(rounds, 'cpu')} by CPU seconds"
     return "\n".join([*rows, "", f"bound ÷ run: {ratios}, n={len(rounds)}"])
+
+
+def _ratios(rounds: Sequence[Round], kind: str) -> str:
+    """Format the median and the range of the ratios of a `kind`."""
+    ratios = [timed.ratio(kind, timed.tokens.computed) for timed in rounds]
+    return f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
 
 
 def _speed(token: Cost) -> str:
@@ -248,7 +253,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("constants", nargs="*", default=CONSTANTS, metavar="NAME=value")
+    parser.add_argument("constants", nargs="*", metavar="NAME=value")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
         "--written", type=int, default=16, help="number of tokens that each slot of a batch writes"

@@ -246,8 +246,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         path = path_of(parser.parse_args(argv).results, results_dir())
         model, groups = groups_of(path)
         environment.check()
-        is_of_card, named = bool(environment.card().file), environment.model()
-        policy = Weights(llamacpp.gguf_file(named)) if is_of_card else served.first()
+        if environment.card().file:
+            policy = Weights(llamacpp.gguf_file(environment.model()))
+        else:
+            policy = served.first()
         with (
             tempfile.TemporaryDirectory() as folder,
             served.embedding(policy, Path(folder)) as server,
