@@ -19,8 +19,7 @@ from core.base.errors import UserError
 from core.base.files import ROOT
 from core.base.settings import advice_on
 
-# Sampling parameters of servers that no constant sets. Runs send neutral values to engines that
-# know them.
+# Sampling parameters that no constant sets. Runs send neutral values to engines that know them.
 PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
 # The ways to read answers (core/grading/text.py).
 BOXED, TEXT, LAST_NUMBER, AUTO, WHOLE = WAYS = ("boxed", "text", "number", "auto", "whole")
@@ -193,6 +192,17 @@ class Framed(ConstantGroup):
     )
 
 
+class Reasoning(ConstantGroup):
+    """The constants for how a model reasons."""
+
+    EFFORT: str = constant(
+        "card", 'how long the model reasons, such as low ("": not sent), or "card" (its field)'
+    )
+    TEMPLATE: str = constant(
+        "card", 'arguments of the chat template: NAME=value, with spaces between, or "card"'
+    )
+
+
 class Answered(ConstantGroup):
     """The constant for how replies state their answers."""
 
@@ -274,7 +284,18 @@ class Asking(Served, Seeded, Sampled):
 
 
 class Constants(
-    Paid, Asking, Repeated, Seeded, OnProblems, Shuffled, Answered, Framed, Waiting, Forced, Sampled
+    Paid,
+    Asking,
+    Repeated,
+    Seeded,
+    OnProblems,
+    Shuffled,
+    Answered,
+    Framed,
+    Waiting,
+    Forced,
+    Reasoning,
+    Sampled,
 ):
     """The constants of every scaffold. The server counts tokens. Seconds are wall-clock time."""
 
@@ -313,8 +334,7 @@ def rules(kind: type[ConstantGroup]) -> dict[str, Rule]:
     return {name: by_name[name] for name in dict.fromkeys(names) if name in by_name}
 
 
-# Constants of a run's problems, answers, seeds and cost. They are not constants of a request to
-# serve_rsa.sh.
+# Constants of a run's problems, answers, seeds and cost. serve_rsa.sh does not take them.
 _OF_RUNS = (OnProblems, Shuffled, Answered, Framed, Seeded, Repeated, Paid)
 OF_RUNS = frozenset(name for group in _OF_RUNS for name in rules(group))
 
@@ -330,24 +350,9 @@ def identity(config: ConstantGroup, kind: type[ConstantGroup] | None = None) -> 
     return identity
 
 
-def chosen_names(constant: str, value: str, names: Sequence[str]) -> list[str]:
-    """Split the `value` of a constant at commas, or return all `names` for "all". Raises
-    UserError for another name."""
-    if value == "all":
-        return list(names)
-    chosen = [name.strip() for name in value.split(",")]
-    for name in chosen:
-        if name not in names:
-            raise UserError(
-                f"{constant} names {name!r:.40}. Give one or several of {', '.join(names)}, or all"
-            )
-    return chosen
-
-
 def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] = ()) -> A:
     """Build constants from the upper-case names in an experiment's file. `overrides` such as "N=16"
-    replace values. The environment may also set PROBLEMS. Raises UserError for an unknown name or
-    an invalid value."""
+    replace values. The environment may set PROBLEMS. Raises UserError for a bad name or value."""
     declared = rules(kind)
     values = constants_in(namespace)
     pointer = f"All constants: {_command(namespace)}--help"

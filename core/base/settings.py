@@ -1,9 +1,9 @@
 """Name the settings in the environment, and advise on unknown constants."""
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from core.base.errors import one_line
+from core.base.errors import UserError, one_line
 
 # Settings of servers and folders (docs/engines.md). They are environment variables and precede a
 # command.
@@ -23,6 +23,7 @@ SETTINGS = (
     "PORT",
     "RESULTS_DIR",
     "REVISION",
+    "TEMPLATE",
     "TP",
     "WEIGHTS_DIR",
 )
@@ -50,3 +51,17 @@ def similar(name: str, valid_names: Collection[str]) -> str:
         return beginnings[0]
     close = difflib.get_close_matches(name, valid_names, 1, 0.8)
     return close[0] if close else ""
+
+
+def chosen_names(constant: str, value: str, names: Sequence[str]) -> list[str]:
+    """Split the `value` of a constant at commas, or return all `names` for "all". Raises
+    UserError for another name."""
+    if value == "all":
+        return list(names)
+    chosen = [name.strip() for name in value.split(",")]
+    for name in chosen:
+        if name not in names:
+            raise UserError(
+                f"{constant} names {name!r:.40}. Give one or several of {', '.join(names)}, or all"
+            )
+    return chosen

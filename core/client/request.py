@@ -7,7 +7,7 @@ from core.base.thinking import TAGS
 from core.client.budget import Reservation
 from core.constants import PENALTIES
 from core.engines.cards import SAMPLING
-from core.engines.protocol import Server, ending
+from core.engines.protocol import KWARGS, Server, ending
 from core.types import Messages, Sampling
 
 OFF = -1  # the value of top_k that switches it off
@@ -36,6 +36,7 @@ def chat_body(server: Server, request: Request) -> dict[str, Any]:
         "seed": request.seed,
         **_sampling_fields(server, sampling),
         "max_tokens": sampling.max_tokens,
+        **server.dialect.reasoning(server.card.effort, server.card.template),
     }
     if sampling.opening:
         body |= closed_thinking(server, request.messages, "", sampling.opening)
@@ -62,6 +63,9 @@ def closed_thinking(
     fields = server.dialect.closed(server, messages, thinking, opening)
     if not (thinking or server.thinking):
         fields |= ending(messages, opening)
+    if KWARGS in fields:
+        arguments = {**server.card.template, **fields[KWARGS]}
+        fields |= {KWARGS: arguments}
     *before, last = fields["messages"]
     content = last["content"]
     for usual_tag, tag in zip(TAGS, tags, strict=True):

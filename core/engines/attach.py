@@ -87,14 +87,16 @@ def probe_again(server: Server) -> Server | None:
 
 def carded(server: Server, card: Card = cards.NONE) -> Server:
     """Return `server` with the `card` and its limits. If `card` has no name, use the card that
-    cards.of_model returns, with the effort of `card`. Raises UserError if the model takes no
-    effort."""
+    cards.of_model returns, with the effort and the template of `card`. Raises UserError if the
+    model takes no effort."""
     if not card.name:
-        effort = card.effort
+        given = card
         names = server.dialect.names
         card = cards.of_model(server.model, names[0] if names else "")
-        if effort:
-            card = card.with_effort(effort)
+        if given.effort:
+            card = card.with_effort(given.effort)
+        if given.template:
+            card = replace(card, template=given.template)
     return replace(
         server,
         card=card,

@@ -50,6 +50,7 @@ OURS = (
     "stream_options",
     "top_logprobs",
     "reasoning_effort",
+    "chat_template_kwargs",
 )
 FIX = (
     f"{FOLDER / TEMPLATE}.toml explains each field. Put tables like [price] last. Put the API key "
@@ -108,6 +109,7 @@ class Card:
     cap: Annotated[str, _one_of(*CAPS)] = CAPS[0]
     never: tuple[Annotated[str, _one_of(*NEVER)], ...] = ()
     effort: Text = ""
+    template: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     thinking: Annotated[str, _one_of("tags", "field", "hidden", "none")] = ""
     continues: bool | None = None
     streams: bool = True
@@ -160,6 +162,8 @@ class Card:
         keys = {}
         if self.effort:
             keys["effort"] = self.effort
+        if self.template:
+            keys["template"] = json.dumps(self.template, sort_keys=True)
         if self.never:
             keys["never"] = " ".join(sorted({*self.never}))
         if self.send:
@@ -184,14 +188,12 @@ class Card:
             dropped.add("top_logprobs")
         body = {name: value for name, value in asked.items() if name not in dropped}
         body[self.cap] = asked["max_tokens"]
-        if self.effort:
-            body["reasoning_effort"] = self.effort
         return body | dict(self.send)
 
     def with_effort(self, effort: str) -> "Card":
         """Return the card with another effort. Raises UserError if it describes a model that takes
         none."""
-        if self.engine and not self.effort:
+        if effort and self.engine and not self.effort:
             raise UserError(
                 f"EFFORT={effort:.40} has no effect on the model of the card {self.name}. Unset "
                 "EFFORT, or choose a model that reasons, like MODEL=openai or a model of the hub"

@@ -29,6 +29,7 @@ NO_TEMPLATE = (
     "The model's file has no chat template, so llama.cpp uses ChatML. If the model was trained "
     "with another format, its replies get worse. Use a file with a template"
 )
+KWARGS = "chat_template_kwargs"  # the field of a request with arguments of the chat template
 # a message that shows how a chat template renders messages, and how a model answers
 MARK = "What is 6 times 7?"
 
@@ -107,6 +108,8 @@ class Dialect:
     # whether a server that generates also embeds: it returns the hidden state of a prompt's last
     # token
     embeds = False
+    # the endpoint that renders a prompt, and the field of its answer with the prompt
+    renders = ("", "")
 
     def described(
         self, server: "Server", entry: Mapping[str, Any], models: Mapping[str, Any]
@@ -115,6 +118,16 @@ class Dialect:
         its context. `entry` is our model's entry in the server's list of models, and `models` has
         all entries by name."""
         raise NotImplementedError
+
+    def reasoning(self, effort: str, template: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of a request that set how a model reasons: its `effort` ("": not sent),
+        and the arguments of the chat `template`."""
+        fields: dict[str, Any] = {}
+        if effort:
+            fields["reasoning_effort"] = effort
+        if template:
+            fields[KWARGS] = dict(template)
+        return fields
 
     def closed(
         self, server: "Server", messages: Sequence[Message], thinking: str, opening: str
@@ -286,6 +299,11 @@ def is_unspecified(url: str) -> bool:
         return ipaddress.ip_address(urllib.parse.urlsplit(url).hostname or "").is_unspecified
     except ValueError:
         return False
+
+
+def template_arguments(effort: str, template: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a chat template, with the `effort` ("": none) as one of them."""
+    return ({"reasoning_effort": effort} if effort else {}) | dict(template)
 
 
 def untagged(thinking: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from core.base.errors import RedirectRefused, UserError, one_line
 from core.engines import environment
 from core.engines.cards import origin
-from core.engines.protocol import MARK, NO_KEY, Key, Server
+from core.engines.protocol import KWARGS, MARK, NO_KEY, Key, Server, template_arguments
 
 SECONDS = 10.0  # without data, after which a request fails
 MAX_BYTES = 2**25  # of an answer (a list of a thousand models takes 2**21)
@@ -205,11 +205,18 @@ class SameOrigin(urllib.request.HTTPRedirectHandler):
 # The text that a chat template appends to a question
 
 
+def rendered(server: Server) -> Any:
+    """Return the prompt of a question (text or tokens) as `server` renders it, or None if it does
+    not report it."""
+    endpoint, field = server.dialect.renders
+    return page_of(server, endpoint, question(server)).get(field) if endpoint else None
+
+
 def tail_by_tokens(server: Server, field: str) -> str | None:
     """Return the text after a question in the prompt that `server` renders, or None if the server
     does not report it. The server first returns the prompt's tokens, and then the text of these
     tokens as `field`."""
-    tokens = page_of(server, "tokenize", question(server)).get("tokens")
+    tokens = rendered(server)
     if not tokens:
         return None
     body = {"model": server.model, "tokens": tokens, "skip_special_tokens": False}
@@ -217,8 +224,10 @@ def tail_by_tokens(server: Server, field: str) -> str | None:
 
 
 def question(server: Server) -> dict[str, Any]:
-    """Return a request with MARK as its only message."""
-    return {"model": server.model, "messages": [{"role": "user", "content": MARK}]}
+    """Return a request with MARK as its only message, and the arguments of the chat template."""
+    body = {"model": server.model, "messages": [{"role": "user", "content": MARK}]}
+    arguments = template_arguments(server.card.effort, server.card.template)
+    return body | {KWARGS: arguments} if arguments else body
 
 
 def tail_of(prompt: Any) -> str | None:

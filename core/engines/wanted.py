@@ -7,7 +7,7 @@ address, key and engine."""
 import io
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from core.base import files
 from core.base.errors import UserError
 from core.constants import ConstantGroup, constant, rules
 from core.engines import cards
+from core.engines.card_template import template_in
 from core.engines.cards import Card
 from core.engines.protocol import Key, engines, is_local
 from core.engines.shape import KV_BYTES
@@ -93,11 +94,13 @@ class Wanted:
 
     @cached_property
     def card(self) -> Card:
-        """The card that MODEL names, or cards.NONE. EFFORT replaces its effort. EFFORT is an error
-        if the model does not reason or no model is chosen."""
+        """The card that MODEL names, or cards.NONE. EFFORT replaces its effort, and TEMPLATE its
+        template. EFFORT is an error if the model does not reason or no model is chosen."""
         named = self.value("MODEL")
         effort = self.value("EFFORT")
         card = cards.find(named)
+        if template := self.value("TEMPLATE"):
+            card = replace(card, template=template_in(template))
         if not effort:
             return card
         if not (named or self.value("BASE_URL")):

@@ -18,8 +18,9 @@ from typing import Any, cast
 from core.base import terminal
 from core.base.errors import UserError, command
 from core.base.files import results_dir
+from core.base.settings import chosen_names
 from core.constants import Constants as RunConstants
-from core.constants import Rule, chosen_names, constant, rules
+from core.constants import Rule, constant, rules
 from core.engines import environment, weights
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.protocol import Server

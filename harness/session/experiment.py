@@ -15,6 +15,7 @@ from core.base import terminal
 from core.base.errors import RunFailed
 from core.base.prices import format_dollars as dollars
 from core.constants import BOXED, WHOLE, A, Shuffled
+from core.engines import reasoning
 from core.eval import by_answer
 from core.generate import Generator
 from core.prompts import sampling_for
@@ -55,8 +56,9 @@ class Experiment(Generic[A]):
         """Prepare the run. If it is a stage of a longer command, it has the command's `bar`, which
         expects `allotted` completions per problem (0: max_completions). `on_step` receives the
         figures of each step (see harness.run.solve)."""
-        card = session.server.card
         config = session.config
+        session = session.with_changes(server=reasoning.configured(session.server, config))
+        card = session.server.card
         self.chosen = session.problems.with_answer_form(card.answer_form(config))
         if isinstance(config, Shuffled) and config.SHUFFLE:
             self.chosen = self.chosen.with_shuffled_options(config.SEED)

@@ -6,6 +6,7 @@ from typing import Any
 from core import constants
 from core.client.request import sampling_sent
 from core.constants import BOXED
+from core.engines import reasoning
 from core.engines.protocol import Server
 from core.types import Grader, Sampling, Scaffold
 from harness.framing import Framing
@@ -20,6 +21,7 @@ SET_FIELDS = ("sha256", "source", "licence", "version", "revision")
 OMITTED = {"RUNS", "OUT"}
 # constants that are omitted if they have these values, so that earlier results stay equal
 OMITTED_DEFAULTS = {"ANSWER": BOXED, "SHUFFLE": 0, "VERIFIER": "model"}
+OMITTED_DEFAULTS |= dict.fromkeys(reasoning.NAMES, reasoning.OF_CARD)
 
 
 def head_of(

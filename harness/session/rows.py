@@ -2,7 +2,7 @@
 
 from core.client.request import sampling_unsent
 from core.constants import BOXED, Constants
-from core.engines import environment
+from core.engines import environment, reasoning
 from core.engines.protocol import Server
 from core.types import Bounded, Sampling, Scaffold
 from harness.framing import Framing
@@ -22,9 +22,8 @@ def special_rows(
     if unused := environment.unused_revision(server.revision):
         text = f"{unused} (REVISION) has no effect. Only runs that fetch a model of the hub use it"
         rows.append(("revision", text))
-    if server.card.effort and not server.card.name:
-        text = f"{server.card.effort} (EFFORT). A chat template that does not know it ignores it"
-        rows.append(("effort", text))
+    if text := reasoning.description(server):
+        rows.append(("reasoning", text))
     if framed.description:
         rows.append(("requests", f"with {framed.description}"))
     way = server.card.answer_form(config)

@@ -20,7 +20,7 @@ from core.base.prices import format_dollars
 from core.client.budget import Budget
 from core.client.journal import Journal
 from core.constants import A, Asking, C, ConstantGroup, Constants, Paid
-from core.engines import cards, environment
+from core.engines import cards, environment, reasoning
 from core.engines.cards import Card
 from core.engines.need import Need
 from core.engines.protocol import Server
@@ -288,7 +288,9 @@ def open_on_problems(
     if card.base_url:
         checks.check_prices(card, card.model, config)  # before the first request
     load_client()
+    reasoning.check(config)
     with serving(need) as server:
+        server = reasoning.configured(server, config)
         chosen = chosen or choice.load(server.card)
         framed = framing.from_config(config, server.card, chosen.problems, framed)
         checks.check_context(server, config, framed)

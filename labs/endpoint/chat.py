@@ -12,7 +12,7 @@ import msgspec
 
 from core.base.errors import UserError
 from core.client.journal import content_key
-from core.constants import BOXED, Carrying, Constants, Framed, Repeated, Shuffled, rules
+from core.constants import BOXED, Carrying, Constants, Framed, Reasoning, Repeated, Shuffled, rules
 from core.types import Message, Problem, Scaffold
 from harness.experiment_file import experiments_by_scaffold
 
@@ -27,6 +27,7 @@ FIELDS["max_completion_tokens"] = "MAX_TOKENS"
 # An endpoint has one model, so VERIFIER is not a choice.
 NOT_OF_A_REQUEST = {
     *rules(Framed),
+    *rules(Reasoning),
     *rules(Repeated),
     *rules(Shuffled),
     "ANSWER",

@@ -15,7 +15,7 @@ from core.base.files import results_dir
 from core.base.terminal import say
 from core.client.journal import Journal
 from core.constants import OF_RUNS, Constants, rules
-from core.engines import environment
+from core.engines import environment, reasoning
 from core.engines.protocol import Server, is_local
 from core.grading.child import stopping_children
 from core.server import serving
@@ -121,6 +121,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             bind(args.host, args.port) as place,
             serving(need_of(first.scaffold, first.defaults)) as server,
         ):
+            server = reasoning.configured(server, first.defaults)
             for name, offer in offers.items():
                 check_context(server, offer.defaults)
                 _check_one_model(offer.defaults)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from core import constants
-from core.base import terminal
+from core.base import settings, terminal
 from core.constants import constant
 from core.engines.cards import Card
 from harness.plan.work import Work
@@ -65,7 +65,7 @@ class Controls:
             for arm, changes in self.arms.items()
         }
         names = list(configs)
-        wanted = {names[0], *constants.chosen_names("ARMS", config.ARMS, names)}
+        wanted = {names[0], *settings.chosen_names("ARMS", config.ARMS, names)}
         return {arm: arm_config for arm, arm_config in configs.items() if arm in wanted}
 
 

@@ -24,8 +24,16 @@ from core.engines.cards import Card
 from core.engines.identity import fingerprint, weights_at
 from core.engines.need import Need
 from core.engines.pinned import served_name
-from core.engines.protocol import WAITING, Dialect, Key, Server, is_local
-from core.engines.queries import count, line, page_of, question, tail_of
+from core.engines.protocol import (
+    KWARGS,
+    WAITING,
+    Dialect,
+    Key,
+    Server,
+    is_local,
+    template_arguments,
+)
+from core.engines.queries import count, line, page_of, rendered, tail_of
 from core.engines.wanted import EMBEDDED, LLAMACPP, hub_model
 from core.types import Message
 
@@ -86,6 +94,7 @@ class LlamaCpp(Dialect):
     hangs_up = True
     ends_at_context = True
     neutral = NEUTRAL
+    renders = ("apply-template", "prompt")
 
     def described(
         self, server: Server, entry: Mapping[str, Any], models: Mapping[str, Any]
@@ -98,10 +107,9 @@ class LlamaCpp(Dialect):
         identity = fingerprint(server.model, path, {}, is_here)
         if tags.asked:
             identity["exact"] = tags.asked
-        prompt = page_of(server, "apply-template", question(server)).get("prompt")
+        server = replace(server, kind=self.kind)  # also for a server that names another owner
         return replace(
             server,
-            kind=self.kind,  # also for a server that names another owner
             limit=(count(props.get("total_slots")) or 1) + WAITING,
             context=count(settings.get("n_ctx")) if isinstance(settings, dict) else None,
             version=line(tags.release or props.get("build_info")),
@@ -110,8 +118,14 @@ class LlamaCpp(Dialect):
             exact=tags.exact,
             templated=_is_templated(path, props) if is_here else None,
             weights=identity,
-            tail=tail_of(prompt),
+            tail=tail_of(rendered(server)),
         )
+
+    def reasoning(self, effort: str, template: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the field of a request. llama.cpp passes an effort to the chat template only
+        there."""
+        arguments = template_arguments(effort, template)
+        return {KWARGS: arguments} if arguments else {}
 
     def closed(
         self, server: Server, messages: Sequence[Message], thinking: str, opening: str

@@ -45,6 +45,7 @@ class SGLang(OnGpu):
     names = ("sglang",)
     neutral = NO_PENALTIES
     embeds = True
+    renders = ("tokenize", "tokens")
     # The range that SGLang's authors report (lmsys.org, 22 September 2025, 34% on average). It was
     # not measured here.
     deterministic_cost = (0.25, 0.45)

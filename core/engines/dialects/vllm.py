@@ -35,6 +35,7 @@ class VLLM(OnGpu):
     # In bf16 also if the weights are float32. 0.32 crashes on a CPU if it splits a seeded prompt.
     cpu_flags = ("--dtype", "bfloat16", "--no-enable-chunked-prefill")
     neutral = NO_PENALTIES
+    renders = ("tokenize", "tokens")
 
     def described(
         self, server: Server, entry: Mapping[str, Any], models: Mapping[str, Any]

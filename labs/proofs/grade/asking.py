@@ -15,8 +15,8 @@ from core.base.errors import RunFailed, UserError, command
 from core.base.prices import Prices, format_dollars
 from core.base.stats import mean_by_problem
 from core.base.terminal import short
-from core.constants import A, Asking, Paid, Waiting, constant
-from core.engines import environment
+from core.constants import A, Asking, Paid, Reasoning, Waiting, constant
+from core.engines import environment, reasoning
 from core.engines.need import Need
 from core.engines.protocol import Server
 from core.generate import Generator
@@ -41,7 +41,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class AskingConstants(Paid, Waiting, Asking):
+class AskingConstants(Paid, Waiting, Reasoning, Asking):
     """The constants of all commands of this lab."""
 
     closed = MappingProxyType({"ANSWER_TOKENS": 0, "RUNS": 1})  # removed constants
@@ -58,6 +58,14 @@ class GraderConstants(AskingConstants):
     GRADES: int = constant(
         1, "number of gradings per proof (their mean and spread are reported)", 1, 64
     )
+
+
+def recorded(config: AskingConstants, unused: Collection[str] = ()) -> dict[str, Any]:
+    """Return the constants for results, without `unused` ones and without EFFORT and TEMPLATE if
+    the card decides them."""
+    of_card = [name for name in reasoning.NAMES if reasoning.is_of_card(config, name)]
+    names = constants.rules(type(config))
+    return {name: getattr(config, name) for name in names if name not in (*unused, *of_card)}
 
 
 @contextmanager
@@ -87,7 +95,9 @@ def with_card(kind: type[A], words: Sequence[str]) -> list[str]:
 def graders_server(config: AskingConstants) -> Iterator[Server]:
     """Yield the grader's server, and start it if necessary. Raises UserError if no server can take
     the requests."""
+    reasoning.check(config)
     with grading_server(config.GRADER, Need(1, config.MAX_TOKENS, 0)) as server:
+        server = reasoning.configured(server, config)
         check_context(server, config)
         yield server
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from core import constants
 from core.base import terminal
 from core.base.errors import UserError
 from core.base.files import results_dir
@@ -148,11 +147,7 @@ def write_grades(
         "engine": {"kind": server.kind, "version": server.version, "origin": server.origin},
         "prompt": chosen.name if chosen else None,
         "prompts_sha256": prompts_sha256(templates),
-        "config": {
-            name: getattr(opened.config, name)
-            for name in constants.rules(GradeConstants)
-            if name != "SHAPE"
-        },
+        "config": asking.recorded(opened.config, {"SHAPE"}),
         **result,
         **({} if opened.spent is None else {"spent": opened.spent}),
     }

@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from core import constants
-from core.base import terminal
+from core.base import settings, terminal
 from core.base.errors import UserError
 from core.base.files import results_dir, write_atomically
 from core.base.prices import Prices
@@ -127,7 +126,7 @@ def attacks_of(named: str) -> list[str]:
     """Return the attacks of ATTACKS=`named`. Raises UserError."""
     if named == NONE:
         return []
-    return list(dict.fromkeys(constants.chosen_names("ATTACKS", named, list(ATTACKS))))
+    return list(dict.fromkeys(settings.chosen_names("ATTACKS", named, list(ATTACKS))))
 
 
 def ways_of(
@@ -235,10 +234,7 @@ def _head(name: str, config: TrialConstants, server: Server, chosen: GradedSet) 
             "why": server.why,
         },
         "problem_set": chosen.about(),
-        "config": {
-            constant_name: getattr(config, constant_name)
-            for constant_name in constants.rules(TrialConstants)
-        },
+        "config": asking.recorded(config),
         "provenance": provenance.collect(),
     }
 
