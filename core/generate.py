@@ -28,6 +28,7 @@ from core.client.refusals import Refusals, recorded_error
 from core.client.reply import Reply
 from core.client.request import Request, chat_body, closed_thinking
 from core.client.retry import RetryingClient
+from core.client.trials import Trials
 from core.engines.protocol import CANNOT, Server, untagged
 from core.types import CHARACTERS, Completion, Messages, Sampling
 
@@ -89,6 +90,7 @@ class Generator:
         self._budget = budget if server.card.price else None
         refusals = Refusals(self._slots, self._budget)
         self.client = RetryingClient(server, timeout, stall, say, refusals)
+        self.trials = Trials(self.client, say)
 
     async def __aenter__(self) -> "Generator":
         from core.client.http_client import HttpClient  # imports openai
@@ -255,6 +257,7 @@ class Generator:
 
     async def _ask(self, request: Request) -> Completion:
         """Request a new completion. Raises Failure."""
+        await self.trials.check_probabilities(request)
         sampling = request.sampling
         body = chat_body(self.server, request)
         max_cost = request.reservation.max_cost(
@@ -349,8 +352,8 @@ class Generator:
         server = self.server
         if cannot := server.cannot_continue:
             raise Unable(cannot)
-        if not (server.card.continues or server.dialect.continues):
-            raise Unable(continued.UNKNOWN)
+        if not await self.trials.continues(request):
+            raise Unable(continued.NOT_CONTINUED)
         # the model continues a new paragraph
         thinking = f"{untagged(before.thinking)}\n\n{sampling.wait_word}"
         waiting = request.with_sampling(max_tokens=unused)

@@ -24,9 +24,9 @@ from core.types import CHARACTERS, CUT, ELICITED_ANSWER, Completion, Sampling
 
 NO_THINKING = "the completion shows no thinking to continue"
 LEFT_OUT = "the server dropped the thinking that it should continue"
-UNKNOWN = (
-    "it is unknown whether this server can continue a message (if it can, set continues = true in "
-    "its card)"
+NOT_CONTINUED = (
+    "a trial has shown that the server can't continue a message (if it can, set continues = true "
+    "in its card)"
 )
 # the journal keeps so many characters of the reason why an answer was not forced, or a wait failed
 REASON = 100

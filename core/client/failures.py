@@ -15,6 +15,7 @@ THROTTLED = 429  # the status code of a rate limit
 TOO_LARGE = 413  # the status code of a request that is too large
 UNKNOWN_MODEL = 404  # the status code of an unknown model
 DENIED = (401, 403, UNKNOWN_MODEL)  # status codes of a refused key or an unknown model
+INVALID = (400, 422)  # status codes of an invalid request
 OVERFLOW_CODE = "context_length_exceeded"  # OpenAI's code of a prompt that exceeds the context
 # status codes of a gateway. The model may still work on the request
 PASSED_ON = (408, 502, 504, 524)
@@ -164,6 +165,15 @@ class Refused(Failure):
         """True if the error concerns this prompt, so that the server may accept other prompts."""
         is_too_large = self.status == TOO_LARGE or bool(_TOO_LARGE.search(self._message))
         return self.is_overflow or self.is_filtered or is_too_large
+
+    @property
+    def is_of_a_field(self) -> bool:
+        """True if the server refuses the request's fields, and not its prompt or its key."""
+        return self.status in INVALID and not self.is_of_its_prompt
+
+    def names(self, field: str) -> bool:
+        """Return whether the server refuses the request because of this `field`."""
+        return self.is_of_a_field and re.search(rf"\b{field}\b", self._message) is not None
 
     @property
     def is_filtered(self) -> bool:

@@ -50,6 +50,7 @@ IDLE_SECONDS = 60.0
 SECONDS_SINCE = 600.0
 REASON = 60  # the progress bar shows at most so many characters of a failure
 KEPT = "finished work is kept"
+SEED = "seed"
 
 
 @dataclass(eq=False)
@@ -102,6 +103,7 @@ class RetryingClient:
         self._is_doubted = False  # whether a different server may be at the address now
         self._checking = asyncio.Lock()
         self._has_warned = False
+        self._refuses_seeds = False
 
     @property
     def trouble(self) -> str:
@@ -145,7 +147,7 @@ class RetryingClient:
         try:
             while True:
                 patience = self._stall * 2 ** tries.count[Stalled]
-                send_once = partial(self._send_once, body, patience)
+                send_once = partial(self._send_accepted, body, patience)
                 try:
                     await self._check_server()
                     reply = await reservation.pay(send_once, max_cost, max_followup_cost)
@@ -156,6 +158,32 @@ class RetryingClient:
                 await asyncio.sleep(wait)
         finally:
             self._retrying.pop(tries, None)
+
+    async def _send_accepted(self, body: dict[str, Any], patience: float) -> Reply:
+        """Send a request, without its seed if the server refuses this field. Raises Failure, and
+        RedirectRefused for a redirect."""
+        seedless = {name: value for name, value in body.items() if name != SEED}
+        if self._refuses_seeds:
+            return await self._send_once(seedless, patience)
+        try:
+            return await self._send_once(body, patience)
+        except Refused as refusal:
+            if SEED not in body or not refusal.names(SEED):
+                raise
+            reply = await self._send_once(seedless, patience)
+            self._note_no_seeds(refusal)
+            return reply
+
+    def _note_no_seeds(self, refusal: Refused) -> None:
+        """Note that requests succeed without the seed that the server has refused."""
+        if self._refuses_seeds:
+            return
+        self._refuses_seeds = True
+        self.server = replace(self.server, seeds=False)
+        self._say(
+            f"note: the server at {self.server.base_url} refuses seeds ({refusal}), so requests "
+            "lack them. SEED still decides random choices (candidates, ties and so on)"
+        )
 
     async def _send_once(self, body: dict[str, Any], patience: float) -> Reply:
         """Wait until the rate limit allows a request, then send it. Raises Failure, and

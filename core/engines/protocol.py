@@ -170,6 +170,8 @@ class Server:
     # whether the chat template knows enable_thinking, which closes thinking in its own tokens
     closes: bool = False
     seeds: bool | None = None  # whether a request's seed determines the sample (None if unknown)
+    # whether a trial has shown that it continues a message (None: not tried)
+    trial: bool | None = None
     # whether equal seeds give equal replies in any batch, as our llama.cpp reports
     exact: bool | None = None
     # whether the model's GGUF file has a chat template (None if the file is not here)
@@ -256,6 +258,13 @@ class Server:
     def thinking(self) -> bool | None:
         """The state after `tail`: True inside thinking, False outside, None if unknown."""
         return None if self.tail is None else is_open(self.tail)
+
+    @property
+    def continues(self) -> bool | None:
+        """Whether it continues a message, by its card, its engine or a trial (None: unknown)."""
+        if self.card.continues is not None:
+            return self.card.continues
+        return self.trial if self.dialect.continues is None else self.dialect.continues
 
     @property
     def cannot_continue(self) -> str:

@@ -14,12 +14,9 @@ from typing import Any, NamedTuple
 
 from core import prompts
 from core.constants import Constants, constant
-from core.types import SCORER, Ask, Member, Message, Population, Problem
+from core.types import P_TRUE, SCORER, TOP_LOGPROBS, Ask, Member, Message, Population, Problem
 from harness.scaffolds.common import UNREADABLE
 from harness.scaffolds.stated import read_verdict
-
-# number of likely tokens to search for True and False, the most that servers return
-TOP_LOGPROBS = 20
 
 # P(True) needs the model's own probabilities of a token. SGLang applies sampling parameters to
 # them, so these are off.
@@ -38,7 +35,7 @@ Names = tuple[str | int, ...]
 
 class Verifying(Constants):
     VERIFY_MODE: str = constant(
-        "verdict", "method of verifying a candidate", choices=("verdict", "p_true")
+        "verdict", "method of verifying a candidate", choices=("verdict", P_TRUE)
     )
     VERIFY_TOKENS: int = constant(
         8192, "token cap of one verdict, thinking included (1 for p_true)", 1, 1_000_000
@@ -56,7 +53,7 @@ class Verifying(Constants):
 def verdict_count(config: Verifying) -> int:
     """Return VERIFY_SAMPLES, but 1 for P(True), because a repeated request gives the same
     probability."""
-    return 1 if config.VERIFY_MODE == "p_true" else config.VERIFY_SAMPLES
+    return 1 if config.VERIFY_MODE == P_TRUE else config.VERIFY_SAMPLES
 
 
 class Judging(NamedTuple):
@@ -84,7 +81,7 @@ async def verify_one(
     `self_score` (the mean verdict) of `member`, and note unreadable verdicts. `config` has
     VERIFY_TOKENS."""
     messages = judging.messages(problem, text)
-    is_token = getattr(config, "VERIFY_MODE", "") == "p_true"
+    is_token = getattr(config, "VERIFY_MODE", "") == P_TRUE
     changes: dict[str, Any] = {
         "max_tokens": config.VERIFY_TOKENS,
         "answer_opening": judging.opening,

@@ -9,7 +9,7 @@ from core.engines.cards import Card
 from core.engines.protocol import Server
 from core.eval import by_answer
 from core.grading.ungraded import ungraded
-from core.types import ANSWERS, EITHER, PROOFS, SCORER, Grader
+from core.types import ANSWERS, EITHER, P_TRUE, PROOFS, SCORER, TOP_LOGPROBS, Grader
 from harness import framing
 from harness.framing import Framing
 from harness.problems.sets import ProblemSet
@@ -90,6 +90,14 @@ def asks_scorer(config: Asking) -> bool:
     return getattr(config, "VERIFIER", "") == SCORER
 
 
+def logprobs_of(config: Asking, is_scorer: bool) -> int:
+    """Return the number of alternatives that P(True) requests to the run's model ask for, or to the
+    scorer, or 0 without such requests."""
+    if getattr(config, "VERIFY_MODE", "") != P_TRUE or asks_scorer(config) != is_scorer:
+        return 0
+    return TOP_LOGPROBS
+
+
 def check_scorer_is_set() -> None:
     """Raise UserError if no server is named for the scorer."""
     if not environment.has_own_grader(""):
@@ -117,7 +125,7 @@ def _check_continues(card: Card, config: Asking, names: tuple[str, ...]) -> None
                 "says that its server can't (continues = false). Leave it out, or choose another "
                 "server"
             )
-        if value == "p_true" and "logprobs" in card.never:
+        if value == P_TRUE and "logprobs" in card.never:
             raise UserError(
                 f"{name}=p_true needs logprobs, which the card {card.name} never asks for (never)"
             )

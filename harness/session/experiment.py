@@ -16,6 +16,7 @@ from core.base.errors import RunFailed
 from core.base.prices import format_dollars as dollars
 from core.constants import BOXED, WHOLE, A, Shuffled
 from core.engines import reasoning
+from core.engines.protocol import Server
 from core.eval import by_answer
 from core.generate import Generator
 from core.prompts import sampling_for
@@ -182,6 +183,7 @@ class Experiment(Generic[A]):
             contract.yielded(population)
             graded = await self.grader(problem, population, ask_for_grade)
             record = records.record(len(self.steps[number]), population, graded)
+            self._note_findings(generator.server)
             self._add(number, record, population)
             await self._save_if_due()
         contract.ended(was_cut=self.is_stage)
@@ -189,6 +191,13 @@ class Experiment(Generic[A]):
         self._report_steps()
         # a scaffold may need fewer completions than its maximum
         self.bar.total -= self.allotted - len(contract.asked)
+
+    def _note_findings(self, server: Server) -> None:
+        """Add to the results what requests have shown about the server."""
+        engine = self.document["engine"]
+        engine["seeds"] = server.seeds
+        if server.trial is not None:
+            engine["continues"] = server.trial
 
     def _add(self, number: int, record: dict[str, Any], population: Population) -> None:
         """Add the record of a problem's next step to the results."""

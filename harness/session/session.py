@@ -106,7 +106,7 @@ class Session(Generic[A_co]):
     ) -> Generator:
         """Return a client of one of the session's servers. `count(completion, is_new)` is called
         for each completion."""
-        return Generator(
+        generator = Generator(
             server,
             self.journal,
             self.limit if server is self.server else server.limit,
@@ -116,6 +116,8 @@ class Session(Generic[A_co]):
             say=bar.write,
             budget=self.budget,
         )
+        generator.trials.top_logprobs = checks.logprobs_of(self.config, server is self.scorer)
+        return generator
 
 
 class Command(NamedTuple, Generic[A]):

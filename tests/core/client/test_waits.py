@@ -13,7 +13,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from core import prompts
 from core.base.thinking import split_thinking
-from core.client.continued import LEFT_OUT, NO_THINKING, UNKNOWN, whole
+from core.client.continued import LEFT_OUT, NO_THINKING, NOT_CONTINUED, whole
 from core.client.reply import Reply
 from core.engines.cards import Card
 from core.engines.protocol import CANNOT, MARK, Server, untagged
@@ -213,14 +213,21 @@ def test_a_refused_wait_is_noted_and_asked_again_by_the_next_run(
     )
 
 
-def test_an_unknown_server_waits_if_its_card_says_that_it_goes_on(
+def test_an_unknown_server_waits_if_a_trial_or_its_card_says_that_it_goes_on(
     engine: Server, proxy: Proxy, tmp_path: Path
 ) -> None:
-    proxy.script = [replied(FIRST)]
-    assert one(engine, proxy, tmp_path, kind="other").not_waited == UNKNOWN
-    proxy.script = [replied({"content": ", no</think>\\boxed{1}"}, 34)] * 2
+    more = [replied({"content": ", no</think>\\boxed{1}"}, 34)] * 2
+    proxy.script = [replied(FIRST), replied({"content": "It is \\boxed{42}."})]
+    assert one(engine, proxy, tmp_path, kind="other").not_waited == NOT_CONTINUED
+    refused = answer(400, {"error": {"message": "the last message must be the user's"}})
+    proxy.script = [refused]
+    assert one(engine, proxy, tmp_path, kind="other").not_waited == NOT_CONTINUED
+    proxy.script = [*more]
     got = one(engine, proxy, tmp_path, kind="other", card=Card("mine", continues=True))
     assert got.not_waited is None and len(got.before_waits) == 2
+    proxy.script = [replied(FIRST), replied({"content": "42}"}), *more]
+    got = one(engine, proxy, tmp_path / "continued", kind="other")
+    assert got.not_waited is None and len(got.before_waits) == 2, "it is tried once for both waits"
 
 
 def test_what_cannot_wait_is_noted(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
