@@ -74,14 +74,14 @@ def at_base_url() -> Server:
 
 def _attached(wanted: Wanted) -> Server:
     if wanted.base_url == wanted.card.base_url:
-        return _server_at(wanted.remote, f"the card {wanted.card.name} names it", "MODEL")
+        return server_at(wanted.remote, f"the card {wanted.card.name} names it", "MODEL")
     if environment.is_set("BASE_URL"):
-        return _server_at(wanted.remote, "BASE_URL is set", "BASE_URL")
+        return server_at(wanted.remote, "BASE_URL is set", "BASE_URL")
     why = "OPENAI_BASE_URL is set (BASE_URL= ignores it)"  # it may be for other programs
-    return _server_at(wanted.remote, why, "OPENAI_BASE_URL")
+    return server_at(wanted.remote, why, "OPENAI_BASE_URL")
 
 
-def _server_at(remote: Remote, why: str, names: str) -> Server:
+def server_at(remote: Remote, why: str, names: str) -> Server:
     """Return the server at the address of `remote`. Raises UserError if no server answers. `names`
     are the variables that select it."""
     url = remote.url
@@ -96,32 +96,6 @@ def _server_at(remote: Remote, why: str, names: str) -> Server:
         f"no server answers at {url} ({queries.why_not(url)}{through}). Start that server, check "
         f"the network, or correct or unset {names}"
     )
-
-
-# The grader's server
-
-
-@contextmanager
-def grading_server(named: str, need: Need) -> Iterator[Server]:
-    """Yield the server that grades outside of runs: the one that GRADER=`named` selects
-    (environment.choosing), else graders_server, else a run's server."""
-    with environment.choosing(named):
-        server = graders_server() if environment.has_own_grader(named) else None
-        if server:
-            yield server
-            return
-        with serving(need) as server:
-            yield server
-
-
-def graders_server() -> Server | None:
-    """Return the server at GRADER_URL or in GRADER_MODEL's card, or None if both are unset. Raises
-    UserError."""
-    grader = environment.grader()
-    if not grader.url:
-        return None
-    why = "GRADER_URL or GRADER_MODEL is set"
-    return _server_at(grader, why, "GRADER_URL and GRADER_MODEL")
 
 
 # Start a server

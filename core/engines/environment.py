@@ -155,12 +155,18 @@ def grader() -> Remote:
     return wanted().grader
 
 
+def served_grader() -> Wanted | None:
+    """Return the server of GRADER_MODEL that is started here, or None if there is none."""
+    return wanted().served_grader
+
+
 def has_own_grader(named: str) -> bool:
     """Return whether the model that GRADER=`named` names ("": unset) is on the grader's own server:
-    at GRADER_URL, or in GRADER_MODEL's card. Raises UserError as `grader` does."""
+    at GRADER_URL, in GRADER_MODEL's card, or started here for GRADER_MODEL. Raises UserError as
+    `grader` does."""
     settings = wanted()
     if not named:
-        return bool(settings.grader.url)
+        return bool(settings.grader.url or settings.served_grader)
     return bool(settings.value("GRADER_URL")) and not cards.find(named).name
 
 

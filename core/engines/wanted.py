@@ -23,6 +23,8 @@ from core.engines.shape import KV_BYTES
 
 LLAMACPP = "llamacpp"  # the ENGINE for a .gguf file
 EMBEDDED = "embedded"  # the ENGINE for the embedded model
+# the variables of a run's server that a grader's server here shares
+OF_GRADER = ("API_KEY", "BIND", "ENGINE", "EXACT", "KV", "TP", "WEIGHTS_DIR")
 _ON_HUB = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:/(\w[\w.-]*\.gguf))?")
 
 
@@ -231,15 +233,33 @@ class Wanted:
         if url:
             model = card.model if card.name else named
             return Remote(url, model, self.key_for(card, given_url, "GRADER_KEY"), card)
-        if not named:
+        if not named or self.served_grader:
             return Remote("", "", Key(), card)
         wrong = (
             "is a card without an address" if card.name else "is no card, and GRADER_URL is not set"
         )
         raise UserError(
-            f"GRADER_MODEL={named} {wrong}. Set GRADER_URL to its server's address. "
-            f"{cards.listing(named)}"
+            f"GRADER_MODEL={named} {wrong}. Set GRADER_URL to its server's address, or give a "
+            f"model of the hub (owner/name) or a path. {cards.listing(named)}"
         )
+
+    @property
+    def served_grader(self) -> "Wanted | None":
+        """The server of GRADER_MODEL here, on the port after PORT, or None if the model has an
+        address or can't be served. ENGINE counts unless a card or a GGUF file selects an engine."""
+        named = self.value("GRADER_MODEL")
+        card = cards.find(named) if named else cards.NONE
+        if self.value("GRADER_URL") or card.base_url:
+            return None
+        is_servable = bool(card.engine or hub_model(named) or (named and Path(named).exists()))
+        if not is_servable:
+            return None
+        values = {name: self.value(name) for name in OF_GRADER if self.value(name)}
+        has_engine = card.engine or named.endswith(".gguf") or self.value("ENGINE") == EMBEDDED
+        if has_engine:
+            values.pop("ENGINE", None)
+        port = str(self.hosting.PORT + 1)
+        return Wanted(values | {"MODEL": named, "PORT": port})
 
     def key_for(self, card: Card, url: str, variable: str) -> Key:
         """Return the key for the server at `url`, or for the card's server if `url` is "". If a

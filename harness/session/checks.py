@@ -102,8 +102,9 @@ def check_scorer_is_set() -> None:
     """Raise UserError if no server is named for the scorer."""
     if not environment.has_own_grader(""):
         raise UserError(
-            "VERIFIER=scorer needs a second model, but GRADER_URL is not set. Set GRADER_URL to "
-            "its server's address, or set VERIFIER=model"
+            "VERIFIER=scorer needs a second model, but GRADER_URL and GRADER_MODEL are not set. "
+            "Set GRADER_URL to its server's address or GRADER_MODEL to a model, or set "
+            "VERIFIER=model"
         )
 
 

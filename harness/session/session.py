@@ -8,7 +8,7 @@ import asyncio
 import re
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -25,7 +25,8 @@ from core.engines.cards import Card
 from core.engines.need import Need
 from core.engines.protocol import Server
 from core.generate import Generator, load_client
-from core.server import graders_server, serving
+from core.grader_server import graders_server
+from core.server import serving
 from core.types import EITHER, Bounded, Completion, Grader
 from harness import framing
 from harness.framing import Framing
@@ -291,22 +292,32 @@ def open_on_problems(
         checks.check_prices(card, card.model, config)  # before the first request
     load_client()
     reasoning.check(config)
-    with serving(need) as server:
+    has_grader = grader is not None and choice.wanted == EITHER
+    second: AbstractContextManager[Server | None] = nullcontext()
+    if grader or has_scorer:
+        second = _second_server(config, need, has_scorer or has_grader)
+    with serving(need) as server, second as scorer:
         server = reasoning.configured(server, config)
         chosen = chosen or choice.load(server.card)
         framed = framing.from_config(config, server.card, chosen.problems, framed)
         checks.check_context(server, config, framed)
-        scorer = graders_server() if grader or has_scorer else None
-        if scorer:
-            checks.check_prices(scorer.card, scorer.model, config)
         checks.check_scorer(scorer, config)
-        is_graded = grader is not None and choice.wanted == EITHER
-        plan = plan_of(planned, config, len(chosen.problems), is_graded)
+        plan = plan_of(planned, config, len(chosen.problems), has_grader)
         rows = first_rows(server, chosen, choice.is_default, plan)
         rows += special_rows(config, server, framed, scorer if has_scorer else None)
         with open_session(run.name, config, folder, server, rows=rows, card=card) as session:
             session = _with_budget(session, scorer)
             yield session.with_changes(problems=chosen, framing=framed, scorer=scorer)
+
+
+@contextmanager
+def _second_server(config: Constants, need: Need, starts: bool) -> Iterator[Server | None]:
+    """Yield the server of the second model (a scorer or a grader), or None if none is set. A model
+    without an address is served here if it `starts`. Raises UserError."""
+    with graders_server(need, starts) as scorer:
+        if scorer:
+            checks.check_prices(scorer.card, scorer.model, config)
+        yield scorer
 
 
 def need_of(planned: Bounded, config: Constants, shots: int = 0) -> Need:

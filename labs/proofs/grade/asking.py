@@ -20,7 +20,7 @@ from core.engines import environment, reasoning
 from core.engines.need import Need
 from core.engines.protocol import Server
 from core.generate import Generator
-from core.server import grading_server
+from core.grader_server import grading_server
 from core.types import CHARACTERS, MAX_POINTS, Ask, Completion, Message, Problem, Sampling
 from harness.plan.lengths import VERIFY_MEDIAN_TOKENS
 from harness.plan.work import Requests

@@ -197,6 +197,36 @@ def test_a_grader_is_a_card_a_model_of_a_server_or_a_model_of_the_hub(
     assert dict(os.environ) == before
 
 
+@pytest.mark.parametrize(
+    ("settings", "served"),
+    [
+        ({"GRADER_MODEL": "maker/big"}, {"MODEL": "maker/big", "PORT": "30001"}),
+        (
+            {"GRADER_MODEL": "maker/big", "ENGINE": "vllm", "MODEL": "small", "PORT": "40000"},
+            {"MODEL": "maker/big", "PORT": "40001", "ENGINE": "vllm"},
+        ),
+        (
+            {"GRADER_MODEL": "maker/big/q4.gguf", "ENGINE": "vllm", "EFFORT": "low"},
+            {"MODEL": "maker/big/q4.gguf", "PORT": "30001"},
+        ),
+        (
+            {"GRADER_MODEL": "embedded", "ENGINE": "embedded", "BASE_URL": URL},
+            {"MODEL": "embedded", "PORT": "30001"},
+        ),
+        ({"GRADER_MODEL": "maker/big", "GRADER_URL": URL}, None),
+        ({"GRADER_MODEL": "openai"}, None),
+        ({}, None),
+    ],
+)
+def test_a_grader_without_an_address_is_served_on_the_next_port(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], served: dict[str, str] | None
+) -> None:
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    grader = environment.served_grader()
+    assert (grader.values if grader else None) == served
+
+
 class AttachOnly(Dialect):
     """An engine that runs only attach to, as a file in core/engines/dialects may define it."""
 

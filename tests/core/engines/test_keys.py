@@ -103,7 +103,7 @@ def test_a_graders_model_may_be_a_card_with_a_key_of_its_own(
         address, name, key, card = environment.grader()
         assert (address, name, key, card.name) == expected
     monkeypatch.setenv("GRADER_URL", "")
-    for model in ("opnai", "qed-nano"):  # no card, and one without an address
+    for model in ("opnai", "azure"):  # no card, and one without an address and an engine
         monkeypatch.setenv("GRADER_MODEL", model)
         with pytest.raises(UserError, match=f"GRADER_MODEL={model}"):
             environment.grader()

@@ -16,8 +16,9 @@ from core.engines import attach, environment, gpus, holding, our_port, queries, 
 from core.engines.need import Need
 from core.engines.process import free_port
 from core.engines.queries import Loading
+from core.grader_server import graders_server, grading_server
 from core.rsa import RSA
-from core.server import graders_server, grading_server, serving
+from core.server import serving
 from harness.run import solve_sync
 from tests.conftest import ended, python, run
 from tests.fakes.engines import StandIn, llama, models
@@ -113,8 +114,8 @@ def test_a_run_waits_for_a_server_that_is_loading(
 def test_a_grader_that_is_loading_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(Slow(LOADING["llama.cpp"])) as slow:
         monkeypatch.setenv("GRADER_URL", slow.url)
-        server = graders_server()
-        assert server is not None and server.model == "big"
+        with graders_server(Need()) as server:
+            assert server is not None and server.model == "big"
 
 
 @pytest.mark.parametrize("at", ["GRADER_URL", "BASE_URL"])

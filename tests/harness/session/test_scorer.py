@@ -210,3 +210,14 @@ def test_the_embedded_model_scores_for_itself_as_a_second_server(
     assert document["metrics"]["scorer"]["completions"] == 2 * 2 * 4
     status, _, err = run("13_best_of", *words, BASE_URL=engine.base_url)
     assert status == 2 and "GRADER_URL" in err and err.count("\n") == 1
+
+
+def test_a_scorer_without_an_address_is_started_here(engine: Any, results: Path) -> None:
+    words = ("LIMIT=1", "N=2", "MAX_TOKENS=300", "VERIFIER=scorer", "VERIFY_MODE=p_true")
+    settings = {"BASE_URL": engine.base_url, "GRADER_MODEL": "embedded"}
+    status, out, err = run("13_best_of", *words, **settings)
+    assert status == 0, err
+    scorer = load(results, "13_best_of")["scorer"]
+    assert scorer["model"]["embedded"] and scorer["engine"]["why"] == "GRADER_MODEL is set"
+    assert engine.base_url not in scorer["engine"]["origin"]
+    assert "GRADER_MODEL is set" in " ".join(out.split())
