@@ -261,7 +261,7 @@ class Server:
 
     @property
     def continues(self) -> bool | None:
-        """Whether it continues a message, by its card, its engine or a trial (None: unknown)."""
+        """True if it continues a message, by its card, its engine or a trial (None: unknown)."""
         if self.card.continues is not None:
             return self.card.continues
         return self.trial if self.dialect.continues is None else self.dialect.continues

@@ -8,6 +8,7 @@ reference's samples on the first block, and stays fixed."""
 
 import json
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -132,7 +133,7 @@ class _Race(EqualComputeRuns):
         for name in rules(type(config)):
             value = getattr(config, name)
             if name not in OF_RUNS and value != getattr(defaults, name):
-                words.append(f"{name}={value}")
+                words.append(shlex.quote(f"{name}={value}"))
         return " ".join(words)
 
     def _end_runs(self, entries: Sequence[int], problems: int) -> None:
