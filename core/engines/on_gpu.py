@@ -20,6 +20,8 @@ class OnGpu(Dialect):
     # The extra time for honouring seeds (DETERMINISTIC=1), as a range of shares, or None if it
     # always honours seeds.
     deterministic_cost: tuple[float, float] | None = None
+    # The name of its parser for gpt-oss, which marks thinking with channels.
+    channel_parser = ""
 
     def check_model(self, folder: Path) -> None:
         """Raise UserError if the engine would misread the model in `folder`. By default, nothing is
@@ -38,7 +40,9 @@ class OnGpu(Dialect):
     def parser(self, model: Model) -> tuple[str, ...]:
         """Return the flags that separate thinking from the answer, if the model thinks.
         For other models, the parser of SGLang 0.5.23 would treat the whole answer as thinking."""
-        return ("--reasoning-parser", "qwen3") if model.thinks else ()
+        if not model.thinks:
+            return ()
+        return "--reasoning-parser", self.channel_parser if model.kind == "gpt_oss" else "qwen3"
 
 
 def on_gpu(engine: str) -> OnGpu | None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TypeVar
 
-from core.base.errors import UserError, command
+from core.base.errors import UserError, command, one_line
 from core.base.files import open_log
 from core.engines import environment
 
@@ -29,6 +29,7 @@ from core.engines import environment
 START_SECONDS = 1200
 KILL_SECONDS = 10.0  # between terminating a process group and killing it
 TAIL = 400  # lines of output kept to explain a failure
+WORDS = 200  # characters of the engine's own reason
 SHOWN = 15  # of these lines, printed if the server does not start and its output is in a log
 POLL = 0.5  # seconds between checks of a starting server
 HIDDEN = "(not shown)"  # in place of a secret
@@ -48,10 +49,10 @@ FAILURES = (
         "shows CUDA 13 and the GPU, or rent a machine with such a driver",
     ),
     (
-        r"out of memory|outofmemory|not enough memory|no available memory for the cache|"
+        r"out of memory|outofmemory|not enough (gpu )?memory|no available memory for the cache|"
         r"free memory on device .* is less than desired|larger than the maximum number of tokens",
-        "the GPU's memory is too small. End other programs on it (nvidia-smi lists them), lower "
-        "MAX_TOKENS, or set KV=fp8 if the GPU supports it",
+        "the GPU's memory is too small ({words}). End other programs on it (nvidia-smi lists "
+        "them), lower MAX_TOKENS, or set KV=fp8 if the GPU supports it",
     ),
     (
         r"cannot find any model weights|no such file.*(safetensors|config\.json)|"
@@ -184,8 +185,9 @@ def explanation(lines: Iterable[str], status: int, port: int) -> str:
     one."""
     text = "".join(lines)
     for pattern, meaning in FAILURES:
-        if re.search(pattern, text, re.IGNORECASE):
-            return meaning.format(port=port)
+        if match := re.search(f"({pattern}).*", text, re.IGNORECASE):
+            words = one_line(match[0], WORDS).rstrip(".")
+            return meaning.format(port=port, words=words)
     if status in (-signal.SIGKILL, 128 + signal.SIGKILL):
         return (
             "it was killed, most often because the machine's memory (not the GPU's) ran out. Free "
