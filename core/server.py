@@ -227,7 +227,7 @@ def start_on_gpu(
     ours = replace(wanted.hosting, PORT=port or wanted.hosting.PORT)
     venv_python = ROOT / f".venv-{engine.kind}" / "bin" / "python"
     python = environment.python(engine.kind) or str(venv_python)
-    cpu_flags = () if gpus.count() else engine.cpu_flags
+    cpu_flags = () if gpus.count() else engine.flags_on_cpu(model)
     args = [python, *engine.arguments(model, size, ours), *cpu_flags, *extra]
     print(f"{shlex.join(args)}\n", file=sys.stderr)
     if log:

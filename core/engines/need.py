@@ -128,7 +128,7 @@ def check_fits(weight_bytes: int, gpu: Gpu, gpus: int = 1) -> None:
     place = gpu.name if gpus == 1 else f"{gpus} x {gpu.name}"
     raise UserError(
         f"the weights take {in_words(weight_bytes)}, but {place} has {in_words(memory)}. Use more "
-        "memory, several GPUs (TP=2), or a smaller or quantized model"
+        f"memory, more GPUs together (TP={2 * gpus}), or a smaller or quantized model"
     )
 
 

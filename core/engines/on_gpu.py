@@ -32,6 +32,10 @@ class OnGpu(Dialect):
         port of `ours`. The arguments contain no API key."""
         raise NotImplementedError
 
+    def flags_on_cpu(self, model: Model) -> tuple[str, ...]:
+        """Return the flags with which its build for CPUs serves `model`."""
+        return self.cpu_flags
+
     def secrets(self, key: str, folder: Path) -> tuple[list[str], dict[str, str]]:
         """Return the flags and environment variables that pass the API `key`, but do not show it in
         process lists. The flags may name a file that is written into `folder`."""

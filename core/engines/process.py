@@ -62,6 +62,8 @@ FAILURES = (
     ),
 )
 
+# an exception's name and text at the end of a traceback, also after the prefix of a log
+_EXCEPTION = re.compile(r"(?:(?<=\] )|^)[\w.]+(?:Error|Exception): .*")
 Answer = TypeVar("Answer")
 
 
@@ -197,13 +199,28 @@ def explanation(lines: Iterable[str], status: int, port: int) -> str:
 
 
 def last_words(lines: Iterable[str]) -> str:
-    """Return the last of `lines` that mentions an error, else the last line with text, else ""."""
-    filled = [line.strip() for line in lines if line.strip()]
+    """Return the last exception in `lines` that names a cause, else the last line that mentions an
+    error, else the last line with text, else ""."""
+    filled = [line.rstrip() for line in lines if line.strip()]
     if not filled:
         return ""
-    errors = [line for line in filled if "error" in line.lower()]
-    last = errors[-1] if errors else filled[-1]
-    return last[:300].rstrip(".")  # the message continues after it
+    last = _last_exception(filled)
+    if not last:
+        errors = [line for line in filled if "error" in line.lower()]
+        last = errors[-1] if errors else filled[-1]
+    return last.strip()[:300].rstrip(".")  # the message continues after it
+
+
+def _last_exception(lines: Sequence[str]) -> str:
+    """Return the last exception in `lines`, without the log's prefix and with an indented line that
+    follows, or "". vLLM's last exception only refers to the "root cause" above it."""
+    for i in reversed(range(len(lines))):
+        match = _EXCEPTION.search(lines[i])
+        if not match or "root cause" in lines[i]:
+            continue
+        following = lines[i + 1] if i + 1 < len(lines) else ""
+        return match[0] + following if following.startswith(" ") else match[0]
+    return ""
 
 
 def hold(args: Sequence[str]) -> int:

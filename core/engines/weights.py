@@ -146,6 +146,7 @@ class Model:
     thinks: bool = True  # whether its chat template knows thinking, or is missing
     kind: str = ""  # the model_type in its config.json
     bytes: int = 0  # of its weights in memory (0: unknown)
+    attends: bool = True  # whether all layers attend to all earlier tokens
 
     @classmethod
     def at(cls, named: str) -> "Model":
@@ -164,9 +165,16 @@ class Model:
             # journals must distinguish one fine-tuning from another
             name = f"{path.name}@{sha256(path)[:12]}"
         config = Config.read(path / "config.json")
-        thinks = _thinks(template(path))
-        size = config.loaded(stored_bytes(path))
-        return cls(path, name, config.shape, config.longest, thinks, config.kind, size)
+        return cls(
+            folder=path,
+            name=name,
+            shape=config.shape,
+            longest=config.longest,
+            thinks=_thinks(template(path)),
+            kind=config.kind,
+            bytes=config.loaded(stored_bytes(path)),
+            attends=config.sizes is not None,
+        )
 
 
 def _thinks(chat_template: str | None) -> bool:

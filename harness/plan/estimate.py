@@ -77,6 +77,12 @@ def model_rows(on: OnGpu, model: str, whole: bool = True) -> Rows:
     return [("GPU", gpu), ("model", parameters)]
 
 
+def unplanned_rows(on: Unplanned, model: str) -> Rows:
+    """Return rows with the GPU and the `model` whose time can't be computed."""
+    size = f", {on.weight_bytes / 1e9:.1f} GB" if on.weight_bytes else ""
+    return [("GPU", on.gpu), ("model", f"{model}{size}")]
+
+
 def time_rows(plan: Plan, price: float | None) -> Rows:
     """Return the rows about KV cache, time and cost on the GPU. `price` is the price of an hour."""
     on = plan.on
@@ -173,24 +179,15 @@ def without_gpu(
     if isinstance(subject.runs_on, Path):
         return _at_speed(sums, lengths.speed, "no earlier results show this model's speed", price)
     if isinstance(subject.runs_on, Unplanned):
-        return _on_gpu(subject.runs_on, subject.label, sums, lengths, price)
+        on = subject.runs_on
+        speed = lengths.speed if lengths.engine == on.engine.kind else None
+        unknown = (
+            f"no formula holds for {on.difference}, and no results with {on.engine.label} show it"
+        )
+        return _at_speed(sums, speed, unknown, price)
     return [
         ("cost", _cost(subject, sums)),
         ("time", "not planned: the speed of the server is unknown"),
-    ]
-
-
-def _on_gpu(on: Unplanned, label: str, sums: Sums, lengths: Lengths, price: float | None) -> Rows:
-    """Return the rows of a model whose time can't be computed."""
-    size = f", {on.weight_bytes / 1e9:.1f} GB" if on.weight_bytes else ""
-    speed = lengths.speed if lengths.engine == on.engine.kind else None
-    unknown = (
-        f"it can't be computed ({on.difference}), and no results with {on.engine.label} show it"
-    )
-    return [
-        ("GPU", on.gpu),
-        ("model", f"{label}{size}"),
-        *_at_speed(sums, speed, unknown, price),
     ]
 
 

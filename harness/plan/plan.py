@@ -30,7 +30,7 @@ from harness.plan import estimate
 from harness.plan.estimate import Rows, hours, money, problems_of, token_rows, tokens, without_gpu
 from harness.plan.lengths import ASSUMED, Lengths, measured
 from harness.plan.roofline import BEST, WORST, Load
-from harness.plan.subject import OnGpu, Subject, find_subject
+from harness.plan.subject import OnGpu, Subject, Unplanned, find_subject
 from harness.plan.work import OTHERS, Requests, Work, loads_of
 from harness.problems import sets
 from harness.results import registry
@@ -97,6 +97,8 @@ def run(
     rows: Rows = []
     if isinstance(subject.runs_on, Path):
         rows, config = _on_llamacpp(config, subject.runs_on, planned)
+    elif isinstance(subject.runs_on, Unplanned):
+        rows = estimate.unplanned_rows(subject.runs_on, subject.label)
     loads = _all_runs(config, count, lengths, planned)
     request_rows = _request_rows(config, count, lengths, loads)
     notes = _notes(loads)

@@ -31,6 +31,9 @@ MODELS: dict[str, dict[str, Any]] = {
         "model_type": "lfm2",
         "layer_types": ["conv", "full_attention", "conv", "full_attention"],
         "conv_L_cache": 3,
+        # fields of the real config.json that vLLM reads and transformers does not write
+        "conv_dim": 64,
+        "block_dim": 64,
         "block_auto_adjust_ff_dim": False,
     },
 }

@@ -130,6 +130,13 @@ class VLLM(OnGpu):
         ]
         return flags
 
+    def flags_on_cpu(self, model: Model) -> tuple[str, ...]:
+        """Return the flags for a CPU. vLLM caches the prefixes of recurrent layers only if it
+        splits prompts."""
+        if model.attends:
+            return self.cpu_flags
+        return *self.cpu_flags, "--no-enable-prefix-caching"
+
     def secrets(self, key: str, folder: Path) -> tuple[list[str], dict[str, str]]:
         return [], {"VLLM_API_KEY": key} if key else {}
 

@@ -150,6 +150,12 @@ PORT, DRIVER, MEMORY, WEIGHTS = (
             "unrecognized arguments: --fast",
         ),
         ("Traceback\n  File x\nValueError: odd thing\nbye", "ValueError: odd thing"),
+        (
+            "(Worker pid=7) ERROR 11-29 [executor.py:953] AttributeError: no conv_dim\n"
+            "RuntimeError: Engine core initialization failed. See root cause above",
+            "AttributeError: no conv_dim",
+        ),
+        ("x.ValidationError: 1 error\n  No block fits\n    For more", "1 error  No block fits"),
     ],
 )
 def test_errors_of_servers_are_explained(printed: str, meaning: str) -> None:
