@@ -11,8 +11,8 @@ from typing import Any
 
 CONTEXT = 2048
 COMMON = {
-    "hidden_size": 64,
-    "intermediate_size": 128,
+    "hidden_size": 128,  # vLLM's attention on a CPU needs at least 32 for each head
+    "intermediate_size": 256,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "num_hidden_layers": 4,
@@ -32,8 +32,8 @@ MODELS: dict[str, dict[str, Any]] = {
         "layer_types": ["conv", "full_attention", "conv", "full_attention"],
         "conv_L_cache": 3,
         # fields of the real config.json that vLLM reads and transformers does not write
-        "conv_dim": 64,
-        "block_dim": 64,
+        "conv_dim": 128,
+        "block_dim": 128,
         "block_auto_adjust_ff_dim": False,
     },
 }
