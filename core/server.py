@@ -30,13 +30,13 @@ from core.engines import (
     queries,
     weights,
 )
-from core.engines.attach import probe
+from core.engines.attach import probe, sized
 from core.engines.cards import Card
 from core.engines.dialects import llamacpp
 from core.engines.dialects.llamacpp import EMBEDDED_CONTEXT, EMBEDDED_GGUF, EMBEDDED_SLOTS
 from core.engines.holding import Ready, nothing
 from core.engines.in_process import Launch
-from core.engines.need import Need, ServerSize, server_size
+from core.engines.need import Need, ServerSize, check_fits, server_size
 from core.engines.on_gpu import OnGpu, on_gpu
 from core.engines.protocol import WAITING, Server
 from core.engines.queries import Loading
@@ -50,16 +50,17 @@ def serving(need: Need | None = None) -> Iterator[Server]:
     UserError."""
     wanted = environment.wanted()
     wanted.check()
+    need = need or Need()
     if wanted.base_url:
-        yield _attached(wanted)
+        yield sized(_attached(wanted), need)
         return
     # the embedded engine uses any free port
     if wanted.engine != EMBEDDED:
         server = our_port.running_server(wanted)
         if server:
-            yield server
+            yield sized(server, need)
             return
-    with start(need or Need(), is_for_run=True, wanted=wanted) as server:
+    with start(need, is_for_run=True, wanted=wanted) as server:
         yield server
 
 
@@ -196,11 +197,11 @@ def start_on_gpu(
     wanted = wanted or environment.wanted()
     model = weights.Model.at(wanted.model)
     engine.check_model(model.folder)
-    size = server_size_for(model, need, wanted)
+    size = server_size_for(model, need, wanted, extra)
     ours = replace(wanted.hosting, PORT=port or wanted.hosting.PORT)
     venv_python = ROOT / f".venv-{engine.kind}" / "bin" / "python"
     python = environment.python(engine.kind) or str(venv_python)
-    cpu_flags = () if gpus.count() else engine.cpu_flags
+    cpu_flags = () if gpus.count() else engine.flags_on_cpu(model)
     args = [python, *engine.arguments(model, size, ours), *cpu_flags, *extra]
     print(f"{shlex.join(args)}\n", file=sys.stderr)
     if log:
@@ -223,15 +224,18 @@ def start_on_gpu(
             server = running.wait_until(answering, process.START_SECONDS)
             # the server has read the key, so no copy is left if this process is killed
             folder.cleanup()
+            server = sized(server, need)
             # vLLM does not report how many requests it decodes together
-            if not (extra or wanted.card.concurrency):
+            if size.running and not (extra or wanted.card.concurrency):
                 server = replace(server, limit=min(server.limit, size.running + WAITING))
             yield replace(server, failure=running.failure)
 
 
-def server_size_for(model: weights.Model, need: Need, wanted: Wanted | None = None) -> ServerSize:
+def server_size_for(
+    model: weights.Model, need: Need, wanted: Wanted | None = None, extra: Sequence[str] = ()
+) -> ServerSize:
     """Return the size of the server with which this machine's GPUs serve `model`, or else its CPU.
-    Raises UserError if they can't serve it."""
+    Raises UserError if they can't serve it. `extra` flags are added to the server's."""
     ours = (wanted or environment.wanted()).hosting
     here = max(1, gpus.count())
     if here < ours.TP:
@@ -239,6 +243,8 @@ def server_size_for(model: weights.Model, need: Need, wanted: Wanted | None = No
             f"TP={ours.TP} needs {ours.TP} GPUs, but nvidia-smi lists {here}. Lower or unset TP"
         )
     gpu = gpus.here() if gpus.count() else gpus.in_place(llamacpp.memory())
+    if not extra:  # other flags may use more GPUs or the machine's memory
+        check_fits(model.bytes, gpu, ours.TP)
     return server_size(model.shape, model.longest, gpu, need, ours.KV, ours.TP)
 
 

@@ -12,7 +12,8 @@ from typing import Any
 from core.base.errors import UserError
 from core.engines import cards, environment, queries, weights
 from core.engines.cards import Card
-from core.engines.protocol import NO_KEY, Key, Server, dialect_of, digest_in
+from core.engines.need import Need, in_flight
+from core.engines.protocol import NO_KEY, WAITING, Key, Server, dialect_of, digest_in
 from core.engines.queries import LONGEST, Loading
 from core.engines.wanted import hub_model
 
@@ -106,6 +107,15 @@ def carded(server: Server, card: Card = cards.NONE) -> Server:
     )
 
 
+def sized(server: Server, need: Need) -> Server:
+    """Return `server` with the limit for the completions of `need`, if it reports its KV cache and
+    its card has no limit."""
+    if server.card.concurrency or not server.kv_tokens:
+        return server
+    fitting = in_flight(server.kv_tokens, server.most_running, need.max_tokens)
+    return replace(server, limit=WAITING + fitting)
+
+
 def _checked(base_url: str, card: Card) -> tuple[str, dict[str, str]]:
     """Return the address and its query. Append /v1 unless the address is the card's or has a
     version or a query."""
@@ -172,5 +182,7 @@ def _gateway(
         base_url=address,
         why=f"{why} (a gateway in front of {len(servers)} servers)",
         limit=sum(server.limit for server in servers),
+        kv_tokens=sum(server.kv_tokens for server in servers),
+        most_running=sum(server.most_running for server in servers),
     )
     return carded(gateway, card)

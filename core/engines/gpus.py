@@ -45,6 +45,7 @@ _TABLE = (
     Gpu("H200", 143771 * MIB, 4800e9, 989.4e12, True),
 )
 GPUS = {gpu.name: gpu for gpu in _TABLE}
+MOST_TOGETHER = 16  # GPUs that a server uses together
 DEFAULT = GPUS["RTX 4090"]  # the GPU that is assumed on a machine without one
 
 # Other names that drivers or people use.
@@ -76,6 +77,15 @@ def named(name: str) -> Gpu:
         f"the GPU {name!r:.60} is not in the table of GPUs ({', '.join(GPUS)}). For a plan, "
         f"describe it in a --gpu-file: {_EXAMPLE}. For a run, set BASE_URL to a server"
     )
+
+
+def several(name: str) -> tuple[int, Gpu]:
+    """Return the number of GPUs and the table's GPU that `name` describes ("8xH100", "H100").
+    Raises UserError for other names."""
+    match = re.fullmatch(r"(\d+) ?x ?(.+)", name.strip(), re.IGNORECASE)
+    if match and 1 <= int(match[1][:9]) <= MOST_TOGETHER:
+        return int(match[1]), named(match[2])
+    return 1, named(name)
 
 
 class Described(Struct, frozen=True, forbid_unknown_fields=True):

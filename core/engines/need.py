@@ -1,7 +1,9 @@
 """Compute how a GPU serves a model for a run: the context, the KV cache, and the requests at a
 time.
 
-The inputs are the model's config.json, the GPU's memory, and the experiment's constants."""
+The inputs are the model's config.json, the GPU's memory, and the experiment's constants. If the
+formulas do not hold for the model, the engine decides instead, and the started server reports its
+KV cache."""
 
 import re
 from collections.abc import Sequence
@@ -9,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.base.errors import UserError
+from core.base.files import in_words
 from core.constants import Constants, Rule, rules
 from core.engines.gpus import Gpu
 from core.engines.shape import Shape, kv_tokens, mem_fraction
@@ -17,7 +20,7 @@ PROMPT_TOKENS = 2048  # room for a problem's statement and the instructions arou
 # of MAX_TOKENS, in the cache per request (assumed: traces end at two thirds, and are half written)
 TRACE_SHARE = 1 / 3
 MOST_RUNNING = 256  # requests (more requests bring no gain on one GPU)
-# tokens of KV cache that each request is assumed to hold at least, which limits requests in flight
+# tokens of KV cache that a request holds, if its length is unknown
 FEWEST_HELD = 2048
 
 
@@ -63,10 +66,11 @@ class Need:
 
 @dataclass(frozen=True)
 class ServerSize:
-    """The size of a server on GPUs: its context, KV cache and requests at a time."""
+    """The size of a server on GPUs: its context, KV cache and requests at a time. The engine
+    decides numbers that are 0."""
 
     context: int  # tokens of one request
-    kv: str  # "bf16" or "fp8"
+    kv: str  # "bf16" (or the model's own type) or "fp8"
     fraction: float  # of the GPU's free memory, for weights and KV cache
     running: int  # the most requests decoded together
     tokens: int  # of KV cache, as computed here (the server has its own count)
@@ -74,26 +78,29 @@ class ServerSize:
     gpus: int = 1  # used together (tensor parallelism)
 
 
-def kv_type(kv: str, gpu: Gpu, embeds: bool = False) -> str:
-    """Return the type of the KV cache. "auto" is fp8 on GPUs that support it. For a server that
-    also embeds it is bf16, because an fp8 cache would change a vector if the text's beginning is
-    cached. Raises UserError without fp8."""
+def kv_type(kv: str, gpu: Gpu, is_full: bool = False) -> str:
+    """Return the type of the KV cache. "auto" is fp8 on GPUs that support it, unless it `is_full`.
+    It is full for a server that also embeds, because an fp8 cache would change a vector if the
+    text's beginning is cached. It is full too if the engine may lack an fp8 cache for the
+    architecture. Raises UserError without fp8."""
     if kv == "fp8" and not gpu.fp8:
         raise UserError(
             f"{gpu.name} is not known to support an fp8 KV cache. Unset KV, or set KV=bf16"
         )
     if kv != "auto":
         return kv
-    return "fp8" if gpu.fp8 and not embeds else "bf16"
+    return "fp8" if gpu.fp8 and not is_full else "bf16"
 
 
 def server_size(
-    shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "auto", gpus: int = 1
+    shape: Shape | None, longest: int, gpu: Gpu, need: Need, kv: str = "auto", gpus: int = 1
 ) -> ServerSize:
     """Return the size of a server for `need` on so many `gpus` like `gpu`. Raises UserError if one
-    request may not fit, or if `gpu` lacks fp8. `longest` is the model's trained context in
-    tokens."""
-    kv = kv_type(kv, gpu, need.embeds)
+    request may not fit, or if `gpu` lacks fp8. `longest` is the model's trained context in tokens.
+    Without a `shape` the engine decides."""
+    kv = kv_type(kv, gpu, is_full=need.embeds or shape is None)
+    if shape is None:
+        return ServerSize(0, kv, 0, 0, 0, need.embeds, gpus)
     tokens = kv_tokens(shape, gpu.memory, kv, gpus)
     if tokens < need.least:
         smaller = "set KV=fp8, " if kv == "bf16" and gpu.fp8 else ""
@@ -111,6 +118,27 @@ def server_size(
         embeds=need.embeds,
         gpus=gpus,
     )
+
+
+def check_fits(weight_bytes: int, gpu: Gpu, gpus: int = 1) -> None:
+    """Raise UserError if weights are larger than the memory of so many `gpus` like `gpu`."""
+    memory = gpu.memory * gpus
+    if weight_bytes <= memory:
+        return
+    place = gpu.name if gpus == 1 else f"{gpus} x {gpu.name}"
+    raise UserError(
+        f"the weights take {in_words(weight_bytes)}, but {place} has {in_words(memory)}. Use more "
+        f"memory, more GPUs together (TP={2 * gpus}), or a smaller or quantized model"
+    )
+
+
+def in_flight(tokens: int, most: int, max_tokens: int = 0) -> int:
+    """Return how many requests fill a server whose KV cache holds `tokens`, from 1 to `most`. A
+    request is assumed to hold FEWEST_HELD tokens, or fewer if its `max_tokens` suggest it."""
+    held = float(FEWEST_HELD)
+    if max_tokens:
+        held = min(held, max_tokens * TRACE_SHARE)
+    return max(1, min(most, int(tokens // held)))
 
 
 def running(tokens: int, max_tokens: int) -> int:

@@ -20,6 +20,8 @@ class OnGpu(Dialect):
     # The extra time for honouring seeds (DETERMINISTIC=1), as a range of shares, or None if it
     # always honours seeds.
     deterministic_cost: tuple[float, float] | None = None
+    # The name of its parser for gpt-oss, which marks thinking with channels.
+    channel_parser = ""
 
     def check_model(self, folder: Path) -> None:
         """Raise UserError if the engine would misread the model in `folder`. By default, nothing is
@@ -30,6 +32,10 @@ class OnGpu(Dialect):
         port of `ours`. The arguments contain no API key."""
         raise NotImplementedError
 
+    def flags_on_cpu(self, model: Model) -> tuple[str, ...]:
+        """Return the flags with which its build for CPUs serves `model`."""
+        return self.cpu_flags
+
     def secrets(self, key: str, folder: Path) -> tuple[list[str], dict[str, str]]:
         """Return the flags and environment variables that pass the API `key`, but do not show it in
         process lists. The flags may name a file that is written into `folder`."""
@@ -38,7 +44,9 @@ class OnGpu(Dialect):
     def parser(self, model: Model) -> tuple[str, ...]:
         """Return the flags that separate thinking from the answer, if the model thinks.
         For other models, the parser of SGLang 0.5.23 would treat the whole answer as thinking."""
-        return ("--reasoning-parser", "qwen3") if model.thinks else ()
+        if not model.thinks:
+            return ()
+        return "--reasoning-parser", self.channel_parser if model.kind == "gpt_oss" else "qwen3"
 
 
 def on_gpu(engine: str) -> OnGpu | None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TypeVar
 
-from core.base.errors import UserError, command
+from core.base.errors import UserError, command, one_line
 from core.base.files import open_log
 from core.engines import environment
 
@@ -29,6 +29,7 @@ from core.engines import environment
 START_SECONDS = 1200
 KILL_SECONDS = 10.0  # between terminating a process group and killing it
 TAIL = 400  # lines of output kept to explain a failure
+WORDS = 200  # characters of the engine's own reason
 SHOWN = 15  # of these lines, printed if the server does not start and its output is in a log
 POLL = 0.5  # seconds between checks of a starting server
 HIDDEN = "(not shown)"  # in place of a secret
@@ -48,10 +49,10 @@ FAILURES = (
         "shows CUDA 13 and the GPU, or rent a machine with such a driver",
     ),
     (
-        r"out of memory|outofmemory|not enough memory|no available memory for the cache|"
+        r"out of memory|outofmemory|not enough (gpu )?memory|no available memory for the cache|"
         r"free memory on device .* is less than desired|larger than the maximum number of tokens",
-        "the GPU's memory is too small. End other programs on it (nvidia-smi lists them), lower "
-        "MAX_TOKENS, or set KV=fp8 if the GPU supports it",
+        "the GPU's memory is too small ({words}). End other programs on it (nvidia-smi lists "
+        "them), lower MAX_TOKENS, or set KV=fp8 if the GPU supports it",
     ),
     (
         r"cannot find any model weights|no such file.*(safetensors|config\.json)|"
@@ -61,6 +62,8 @@ FAILURES = (
     ),
 )
 
+# an exception's name and text at the end of a traceback, also after the prefix of a log
+_EXCEPTION = re.compile(r"(?:(?<=\] )|^)[\w.]+(?:Error|Exception): .*")
 Answer = TypeVar("Answer")
 
 
@@ -184,8 +187,9 @@ def explanation(lines: Iterable[str], status: int, port: int) -> str:
     one."""
     text = "".join(lines)
     for pattern, meaning in FAILURES:
-        if re.search(pattern, text, re.IGNORECASE):
-            return meaning.format(port=port)
+        if match := re.search(f"({pattern}).*", text, re.IGNORECASE):
+            words = one_line(match[0], WORDS).rstrip(".")
+            return meaning.format(port=port, words=words)
     if status in (-signal.SIGKILL, 128 + signal.SIGKILL):
         return (
             "it was killed, most often because the machine's memory (not the GPU's) ran out. Free "
@@ -195,13 +199,28 @@ def explanation(lines: Iterable[str], status: int, port: int) -> str:
 
 
 def last_words(lines: Iterable[str]) -> str:
-    """Return the last of `lines` that mentions an error, else the last line with text, else ""."""
-    filled = [line.strip() for line in lines if line.strip()]
+    """Return the last exception in `lines` that names a cause, else the last line that mentions an
+    error, else the last line with text, else ""."""
+    filled = [line.rstrip() for line in lines if line.strip()]
     if not filled:
         return ""
-    errors = [line for line in filled if "error" in line.lower()]
-    last = errors[-1] if errors else filled[-1]
-    return last[:300].rstrip(".")  # the message continues after it
+    last = _last_exception(filled)
+    if not last:
+        errors = [line for line in filled if "error" in line.lower()]
+        last = errors[-1] if errors else filled[-1]
+    return last.strip()[:300].rstrip(".")  # the message continues after it
+
+
+def _last_exception(lines: Sequence[str]) -> str:
+    """Return the last exception in `lines`, without the log's prefix and with an indented line that
+    follows, or "". vLLM's last exception only refers to the "root cause" above it."""
+    for i in reversed(range(len(lines))):
+        match = _EXCEPTION.search(lines[i])
+        if not match or "root cause" in lines[i]:
+            continue
+        following = lines[i + 1] if i + 1 < len(lines) else ""
+        return match[0] + following if following.startswith(" ") else match[0]
+    return ""
 
 
 def hold(args: Sequence[str]) -> int:

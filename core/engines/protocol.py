@@ -161,6 +161,8 @@ class Server:
     model: str  # the name that requests use
     why: str  # why a run uses it, in a short clause for the run's first lines and for results
     limit: int = UNKNOWN_LIMIT  # requests in flight that keep it full
+    kv_tokens: int = 0  # of its KV caches together, if it reports them
+    most_running: int = 0  # requests that it decodes together at most, if it reports kv_tokens
     context: int | None = None  # tokens of prompt and completion together, for one request
     version: str | None = None
     sha256: str | None = None  # of the model's GGUF file, if this file is here

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,7 +22,8 @@ from core.base.errors import UserError, command
 from core.base.files import in_words
 from core.base.hub import hub_errors
 from core.base.terminal import say
-from core.engines import cards, environment
+from core.engines import cards, environment, gpus, need
+from core.engines.config_file import Config
 from core.engines.shape import Shape
 from core.engines.wanted import hub_model
 
@@ -30,7 +31,8 @@ REPO = "lm-provers/QED-Nano"
 MAIN = "main"
 RECORD = "FETCHED.json"
 _COMMIT = re.compile("[0-9a-f]{40}")
-PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.jinja"]  # neither pickle files nor remote code
+# neither pickle files nor remote code (*.model: tokenizers)
+PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.jinja", "*.model"]
 
 
 def folder(repo: str = REPO) -> Path:
@@ -139,10 +141,12 @@ class Model:
 
     folder: Path
     name: str
-    shape: Shape
-    # tokens of context the model was trained for (32,768 if its config.json does not say)
-    longest: int
-    thinks: bool = True  # whether its chat template mentions thinking, or is missing
+    shape: Shape | None  # None if its memory can't be computed (see Config)
+    longest: int  # tokens of context that the model was trained for
+    thinks: bool = True  # whether its chat template knows thinking, or is missing
+    kind: str = ""  # the model_type in its config.json
+    bytes: int = 0  # of its weights in memory (0: unknown)
+    attends: bool = True  # whether all layers attend to all earlier tokens
 
     @classmethod
     def at(cls, named: str) -> "Model":
@@ -160,15 +164,39 @@ class Model:
                 )
             # journals must distinguish one fine-tuning from another
             name = f"{path.name}@{sha256(path)[:12]}"
-        config = path / "config.json"
-        chat_template = template(path)
-        thinks = not chat_template or "think" in chat_template
-        return cls(path, name, Shape.from_config(config), _longest(config), thinks)
+        config = Config.read(path / "config.json")
+        return cls(
+            folder=path,
+            name=name,
+            shape=config.shape,
+            longest=config.longest,
+            thinks=_thinks(template(path)),
+            kind=config.kind,
+            bytes=config.loaded(stored_bytes(path)),
+            attends=config.sizes is not None,
+        )
 
 
-def _longest(config: Path) -> int:
-    match = re.search(r'"max_position_embeddings":\s*(\d+)', config.read_text(encoding="utf-8"))
-    return int(match[1]) if match else 32768
+def _thinks(chat_template: str | None) -> bool:
+    """Return whether a chat template opens thinking, lets a request choose it, or has channels. A
+    template that only removes earlier thinking does not count."""
+    if not chat_template:
+        return True
+    marks = ("<think>", "enable_thinking", "<|channel|>")
+    return any(mark in chat_template for mark in marks)
+
+
+def weight_bytes(sizes: Mapping[str, int]) -> int:
+    """Return the bytes of the weights in files with these `sizes`. Some repositories also have the
+    same weights in Mistral's own files, which are not counted."""
+    weights = {name: size for name, size in sizes.items() if name.endswith(".safetensors")}
+    usual = {name: size for name, size in weights.items() if not name.startswith("consolidated")}
+    return sum((usual or weights).values())
+
+
+def stored_bytes(folder: Path) -> int:
+    """Return the bytes of the weights in a model's folder."""
+    return weight_bytes({path.name: path.stat().st_size for path in folder.glob("*.safetensors")})
 
 
 def template(folder: Path) -> str | None:
@@ -209,7 +237,9 @@ def fetch(repo: str = REPO) -> Path:
         sizes = {name: size for name, size in sizes_on_hub.items() if _is_needed(name)}
         if not any(name.endswith(".safetensors") for name in sizes):
             raise UserError(f"{repo} has no .safetensors weights. Choose a model that has them")
-        Shape.from_config(_config(repo, commit))  # before the weights are fetched
+        config = Config.read(_config(repo, commit))
+        if gpus.count():
+            need.check_fits(config.loaded(weight_bytes(sizes)), gpus.here(), gpus.count())
         announce(repo, sum(sizes.values()), here)
         # from here on the folder may contain files of two commits
         (here / RECORD).unlink(missing_ok=True)
@@ -267,12 +297,14 @@ def _chosen(file: str, names: list[str], repo: str) -> str:
     raise UserError(f"{repo} has {len(names) or 'no'} GGUF files{missing}. {remedy}")
 
 
-def shape_on_hub(repo: str) -> tuple[Shape, int]:
-    """Return a hub model's shape and its trained context in tokens. Fetches only config.json.
+def config_on_hub(repo: str) -> tuple[Config, int]:
+    """Return a hub model's config and the bytes of its weights in memory. Fetches only config.json.
     Raises UserError."""
-    with _hub(repo) as (commit, _):
-        config = _config(repo, commit)
-    return Shape.from_config(config), _longest(config)
+    with _hub(repo) as (commit, sizes_on_hub):
+        path = _config(repo, commit)
+    sizes = {name: size for name, size in sizes_on_hub.items() if _is_needed(name)}
+    config = Config.read(path)
+    return config, config.loaded(weight_bytes(sizes))
 
 
 def _config(repo: str, commit: str) -> Path:

@@ -8,13 +8,14 @@ from functools import cached_property
 from pathlib import Path
 
 from core.base.prices import format_dollars
-from core.constants import Constants
+from core.constants import Asking, Constants
 from core.engines import gpus, on_gpu
 from core.engines.cards import Card
+from core.engines.shape import Mixture
 from core.types import Bounded
 from harness.plan.lengths import Lengths
 from harness.plan.roofline import BEST, WORST, Load, Machine, Reach
-from harness.plan.subject import OnGpu, Subject
+from harness.plan.subject import OnGpu, Subject, Unplanned
 from harness.plan.work import at_cap, loads_of
 
 Rows = list[tuple[str, str]]
@@ -34,7 +35,7 @@ class Plan:
     @cached_property
     def machine(self) -> Machine:
         """The server. Raises UserError if the model does not fit."""
-        return Machine.of(self.on.shape, self.on.gpu, self.on.kv, self.config)
+        return machine_of(self.on, self.config)
 
     @cached_property
     def loads(self) -> list[Load]:
@@ -53,16 +54,33 @@ class Plan:
         return sum(load.tokens for load in self.loads) / steps
 
 
+def machine_of(on: OnGpu, config: Asking) -> Machine:
+    """Return the server `on` GPUs for a run with these constants. Raises UserError if the model
+    does not fit."""
+    return Machine.of(on.shape, on.gpu, on.kv, config, on.gpus, on.weight_bytes)
+
+
 def model_rows(on: OnGpu, model: str, whole: bool = True) -> Rows:
     """Return rows with the GPU and the `model`, if `whole` with their figures."""
-    gpu = f"{on.gpu.name} ({on.gpu_reason})"
-    parameters = f"{model}, {on.shape.parameters / 1e9:.2f} B parameters"
+    shape = on.shape
+    gpu = f"{on.name} ({on.gpu_reason})"
+    parameters = f"{model}, {shape.parameters / 1e9:.2f} B parameters"
+    if isinstance(shape, Mixture):
+        parameters += f" ({shape.step_parameters / 1e9:.2f} B for each token)"
     if whole:
         memory = f"{on.gpu.memory / gpus.GIB:.1f} GiB"
         bandwidth = f"{on.gpu.bandwidth / 1e9:,.0f} GB/s"
         gpu += f": {memory}, {bandwidth}, {on.gpu.flops / 1e12:.0f} TFLOP/s"
-        parameters += f", {on.shape.weight_bytes / 1e9:.1f} GB ({on.shape_source})"
+        gpu += " each" if on.gpus > 1 else ""
+        size = on.weight_bytes or shape.weight_bytes
+        parameters += f", {size / 1e9:.1f} GB ({on.shape_source})"
     return [("GPU", gpu), ("model", parameters)]
+
+
+def unplanned_rows(on: Unplanned, model: str) -> Rows:
+    """Return rows with the GPU and the `model` whose time can't be computed."""
+    size = f", {on.weight_bytes / 1e9:.1f} GB" if on.weight_bytes else ""
+    return [("GPU", on.gpu), ("model", f"{model}{size}")]
 
 
 def time_rows(plan: Plan, price: float | None) -> Rows:
@@ -93,15 +111,19 @@ def at_cap_row(seconds: Seconds) -> tuple[str, str]:
 
 
 def notes(plan: Plan) -> list[str]:
-    """Return a note if requests are longer than the model's context or the KV cache."""
+    """Return notes if the GPUs communicate, and if requests are longer than the model's context or
+    the KV cache."""
+    result = []
+    if plan.on.gpus > 1:
+        result.append("the time of the GPUs' communication is not counted")
     longest = max(load.prompt + float(load.lengths.max()) for load in plan.loads)
     room = min(plan.on.longest or math.inf, plan.machine.kv_tokens)
-    if longest <= room:
-        return []
-    return [
-        f"a request may need {longest:,.0f} tokens, but the server takes at most {room:,}. Longer "
-        "requests fail. Lower MAX_TOKENS, or K in RSA"
-    ]
+    if longest > room:
+        result.append(
+            f"a request may need {longest:,.0f} tokens, but the server takes at most {room:,}. "
+            "Longer requests fail. Lower MAX_TOKENS, or K in RSA"
+        )
+    return result
 
 
 def _seeds(engine: on_gpu.OnGpu, seconds: Seconds) -> str:
@@ -151,21 +173,29 @@ def token_rows(loads: Sequence[Load]) -> Rows:
 def without_gpu(
     subject: Subject, loads: Sequence[Load], lengths: Lengths, price: float | None
 ) -> Rows:
-    """Return the time with llama.cpp on this machine, or the cost of another server."""
+    """Return the time at a measured speed, with llama.cpp on this machine or on a GPU, or the cost
+    of another server."""
     sums = Sums.from_loads(loads)
     if isinstance(subject.runs_on, Path):
-        return _on_this_machine(sums, lengths.speed, price)
+        return _at_speed(sums, lengths.speed, "no earlier results show this model's speed", price)
+    if isinstance(subject.runs_on, Unplanned):
+        on = subject.runs_on
+        speed = lengths.speed if lengths.engine == on.engine.kind else None
+        unknown = (
+            f"no formula holds for {on.difference}, and no results with {on.engine.label} show it"
+        )
+        return _at_speed(sums, speed, unknown, price)
     return [
         ("cost", _cost(subject, sums)),
         ("time", "not planned: the speed of the server is unknown"),
     ]
 
 
-def _on_this_machine(sums: Sums, speed: Seconds | None, price: float | None) -> Rows:
-    """Return the time of the requests at the measured `speed`, in seconds per token."""
+def _at_speed(sums: Sums, speed: Seconds | None, unknown: str, price: float | None) -> Rows:
+    """Return the time of the requests at the measured `speed`, in seconds per token. Without it,
+    the row says that the speed is `unknown`."""
     if not speed:
-        reason = "no earlier results show this model's speed. Run 02_rsa_basic LIMIT=1"
-        return [("time", f"not planned: {reason}")]
+        return [("time", f"not planned: {unknown}. Run 02_rsa_basic LIMIT=1")]
     seconds = [sums.completion * per_token for per_token in speed]
     most_seconds = [sums.most_completion * per_token for per_token in speed]
     return [

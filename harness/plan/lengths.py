@@ -45,7 +45,8 @@ def log_normal(median: float) -> Sample:
 class Lengths:
     """Lengths of completions and prompts in tokens. `solutions[t]` is a sample for step t. The last
     sample is also for all later steps. `speed` is the minimum and the maximum over the steps of the
-    mean seconds per completion token, or None if it was not measured."""
+    mean seconds per completion token, or None if it was not measured. `engine` is the kind of the
+    engine that was measured, or ""."""
 
     solutions: tuple[Sample, ...]
     verifications: Sample
@@ -53,6 +54,7 @@ class Lengths:
     answer: float = ANSWER_TOKENS
     source: str = "assumed, not measured"
     speed: tuple[float, float] | None = None
+    engine: str = ""
 
 
 ASSUMED = Lengths((log_normal(MEDIAN_TOKENS),), log_normal(VERIFY_MEDIAN_TOKENS))
@@ -108,6 +110,7 @@ def _lengths(name: str, head: Head, problems: Iterable[ProblemResult]) -> Length
         answer=max(0.0, float(np.mean(candidates))) if has_candidates else ASSUMED.answer,
         source=_source(name, head, members, lacking),
         speed=(min(speeds), max(speeds)),
+        engine=str(head.engine.get("kind", "")),
     )
 
 

@@ -29,8 +29,8 @@ from harness.grid import Grid, TooMany, expand
 from harness.plan import estimate
 from harness.plan.estimate import Rows, hours, money, problems_of, token_rows, tokens, without_gpu
 from harness.plan.lengths import ASSUMED, Lengths, measured
-from harness.plan.roofline import BEST, WORST, Load, Machine
-from harness.plan.subject import OnGpu, Subject, find_subject
+from harness.plan.roofline import BEST, WORST, Load
+from harness.plan.subject import OnGpu, Subject, Unplanned, find_subject
 from harness.plan.work import OTHERS, Requests, Work, loads_of
 from harness.problems import sets
 from harness.results import registry
@@ -97,6 +97,8 @@ def run(
     rows: Rows = []
     if isinstance(subject.runs_on, Path):
         rows, config = _on_llamacpp(config, subject.runs_on, planned)
+    elif isinstance(subject.runs_on, Unplanned):
+        rows = estimate.unplanned_rows(subject.runs_on, subject.label)
     loads = _all_runs(config, count, lengths, planned)
     request_rows = _request_rows(config, count, lengths, loads)
     notes = _notes(loads)
@@ -226,7 +228,7 @@ def _task(
     if isinstance(subject.runs_on, OnGpu):
         # Assume that requests are independent, because the order in searches and rounds is unknown.
         on = subject.runs_on
-        machine = Machine.of(on.shape, on.gpu, on.kv, config)
+        machine = estimate.machine_of(on, config)
         low, high = machine.seconds(loads, max(load.count for load in loads))
         rows = [*estimate.model_rows(on, subject.label, whole=False), *rows]
         rows.append(("time", f"{hours((low, high))} for generating"))
@@ -274,10 +276,10 @@ def _parser() -> Parser:
         help="constants of the experiment, as for run.sh",
     )
     named = parser.add_mutually_exclusive_group()
-    named.add_argument("--gpu", help="name of a known GPU: " + ", ".join(gpus.GPUS))
+    named.add_argument("--gpu", help="a known GPU, or several (8xH100): " + ", ".join(gpus.GPUS))
     named.add_argument("--gpu-file", help="JSON file that describes another GPU")
     parser.add_argument(
-        "--price", type=float, help="price of one hour of the GPU or machine, in any currency"
+        "--price", type=float, help="price of one hour of all GPUs or the machine, in any currency"
     )
     return parser
 

@@ -13,6 +13,10 @@ token. Reading a prompt of p tokens takes p (2 P_layers + 2 layers heads head_di
 tokens attend to p / 2 tokens on average. Reading is bound by compute and interrupts decoding. So
 the times of reading and decoding are added.
 
+In a mixture of experts, a token is multiplied only with its active experts. A step reads the
+experts that any of its R tokens uses. Quantized weights have the bytes of their files. Several GPUs
+share bytes and operations. The time of their communication is not counted.
+
 A request reads p tokens and writes L tokens in L steps. So it has p + L / 2 tokens in the KV cache
 on average. Long requests are more likely to be in flight at a random moment:  C = p + E[L^2] / (2
 E[L]). R is (tokens of the KV cache) / C, or the number of requests sent at a time if that number is
@@ -102,30 +106,47 @@ class Load:
         return float((ordered * is_longest).sum())
 
 
+def in_words(name: str, gpus: int) -> str:
+    """Return the name of a GPU, and their number if there are several."""
+    return name if gpus == 1 else f"{gpus} x {name}"
+
+
 @dataclass(frozen=True)
 class Machine:
-    """A model on a GPU. Its KV cache of type `kv` holds `kv_tokens`. It serves at most `limit`
-    requests at a time."""
+    """A model on so many `gpus` together. Its KV cache of type `kv` holds `kv_tokens`. It serves at
+    most `limit` requests at a time. `weight_bytes` is the size of its weights (0: in bf16)."""
 
     shape: Shape
     gpu: Gpu
     kv: str
     kv_tokens: int
     limit: int
+    gpus: int = 1
+    weight_bytes: int = 0
 
     @classmethod
-    def of(cls, shape: Shape, gpu: Gpu, kv: str, config: Asking) -> "Machine":
-        """Return the server for a model of this `shape` on `gpu`. Raises UserError if the model
-        does not fit."""
-        tokens = kv_tokens(shape, gpu.memory, kv)
+    def of(
+        cls,
+        shape: Shape,
+        gpu: Gpu,
+        kv: str,
+        config: Asking,
+        gpus: int = 1,
+        weight_bytes: int = 0,
+    ) -> "Machine":
+        """Return the server for a model of this `shape` on so many `gpus` like `gpu`. Raises
+        UserError if the model does not fit."""
+        tokens = kv_tokens(shape, gpu.memory, kv, gpus, weight_bytes)
         if tokens == 0:
+            size = weight_bytes or shape.weight_bytes
             raise UserError(
                 "the model does not fit. It needs memory for its weights "
-                f"({shape.weight_bytes / 1e9:.1f} GB) and a KV cache, but {gpu.name} has "
-                f"{gpu.memory / 1e9:.1f} GB. Choose a larger GPU"
+                f"({size / 1e9:.1f} GB) and a KV cache, but {in_words(gpu.name, gpus)} has "
+                f"{gpus * gpu.memory / 1e9:.1f} GB. Choose a larger GPU, or several (--gpu "
+                f"{2 * gpus}x{gpu.name.removeprefix('RTX ')})"
             )
         limit = config.CONCURRENCY or running(tokens, config.MAX_TOKENS)
-        return cls(shape, gpu, kv, tokens, limit)
+        return cls(shape, gpu, kv, tokens, limit, gpus, weight_bytes)
 
     def fits(self, context: float, reach: Reach) -> float:
         """Return the number of requests with `context` tokens each that fit the KV cache, at least
@@ -139,10 +160,12 @@ class Machine:
     def step(self, requests: float, context: float, reach: Reach) -> float:
         """Return the seconds of one decoding step."""
         shape = self.shape
-        weights = 2 * shape.step_parameters
-        kv_cache = requests * context * shape.kv_bytes(self.kv)
+        parameter_bytes = (self.weight_bytes or shape.weight_bytes) / shape.parameters
+        weights = parameter_bytes * shape.read_parameters(requests) / self.gpus
+        token_bytes = shape.kv_bytes(self.kv) / min(self.gpus, shape.kv_heads)
+        kv_cache = requests * context * token_bytes
         attention = 4 * shape.layers * shape.heads * shape.head_dim * context
-        flops = requests * (2 * shape.step_parameters + attention)
+        flops = requests * (2 * shape.step_parameters + attention) / self.gpus
         reading = (weights + kv_cache) / (self.gpu.bandwidth * reach.bandwidth)
         computing = flops / (self.gpu.flops * reach.compute)
         return max(reading, computing)
@@ -152,7 +175,7 @@ class Machine:
         shape = self.shape
         attention = 2 * shape.layers * shape.heads * shape.head_dim * prompt
         per_token = 2 * shape.layer_parameters + attention
-        return prompt * per_token / (self.gpu.flops * reach.compute)
+        return prompt * per_token / (self.gpus * self.gpu.flops * reach.compute)
 
     def work_and_path(
         self, loads: Sequence[Load], problems: int, reach: Reach, alone: bool = False

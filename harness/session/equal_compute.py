@@ -22,6 +22,7 @@ from core.base.settings import chosen_names
 from core.constants import Constants as RunConstants
 from core.constants import Rule, constant, rules
 from core.engines import environment, weights
+from core.engines.config_file import Config
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.protocol import Server
 from core.engines.shape import QED_NANO, Shape
@@ -258,7 +259,7 @@ def _meter_of(common: Compared, server: Server, has_scorer: bool) -> Meter:
 
 def _shape_of(server: Server) -> Shape | None:
     """Return the layers and sizes of the server's model, or None if this machine does not have the
-    model's config."""
+    model's config or no operations can be computed from it."""
     if server.card.engine == "embedded":
         from core.engines.gguf_header import Gguf  # slow to import and rarely needed
 
@@ -266,7 +267,7 @@ def _shape_of(server: Server) -> Shape | None:
     if server.model.partition("@")[0] == weights.REPO:
         return QED_NANO
     config = Path(environment.model() or "?") / "config.json"
-    return Shape.from_config(config) if config.is_file() else None
+    return Config.read(config).shape if config.is_file() else None
 
 
 def entry(

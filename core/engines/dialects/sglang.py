@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from core.engines.identity import fingerprint
-from core.engines.need import FEWEST_HELD, MOST_RUNNING, ServerSize
+from core.engines.need import MOST_RUNNING, ServerSize, in_flight
 from core.engines.on_gpu import STREAM_INTERVAL, OnGpu
 from core.engines.protocol import (
     NO_PENALTIES,
@@ -20,7 +20,7 @@ from core.engines.protocol import (
     is_local,
     untagged,
 )
-from core.engines.queries import count, line, page_of, tail_by_tokens
+from core.engines.queries import count, line, objects, page_of, tail_by_tokens
 from core.engines.wanted import Hosting
 from core.engines.weights import Model
 from core.types import Message
@@ -43,6 +43,7 @@ class SGLang(OnGpu):
     kind = "sglang"
     label = "SGLang"
     names = ("sglang",)
+    channel_parser = "gpt-oss"
     neutral = NO_PENALTIES
     embeds = True
     renders = ("tokenize", "tokens")
@@ -57,9 +58,12 @@ class SGLang(OnGpu):
         # the weights may change while SGLang serves, so the page of the model has precedence
         settings = info | _page(server, "model_info")
         path = str(settings.get("model_path") or "")
+        tokens, running = _capacity(info)
         return replace(
             server,
-            limit=_limit(info),
+            limit=WAITING + in_flight(tokens or 8192 * UNKNOWN_LIMIT, running),
+            kv_tokens=tokens,
+            most_running=running,
             version=line(info.get("version")),
             closes=_closes(server),
             # otherwise SGLang ignores seeds
@@ -91,24 +95,31 @@ class SGLang(OnGpu):
         return ending(messages, content) | {"continue_final_message": True}
 
     def arguments(self, model: Model, size: ServerSize, ours: Hosting) -> list[str]:
+        """Return the arguments of SGLang's interpreter. SGLang decides numbers that are 0 in
+        `size`."""
         flags = [
             *("-m", "sglang.launch_server"),
             *("--model-path", str(model.folder), "--served-model-name", model.name),
             *("--host", ours.BIND, "--port", str(ours.PORT)),
-            *("--context-length", str(size.context)),
+        ]
+        if size.context:
+            flags += ["--context-length", str(size.context)]
+        flags += [
             # e5m2 needs no scales (the checkpoint has no scales). Half the bytes allow twice the
             # traces in flight.
             *("--kv-cache-dtype", "fp8_e5m2" if size.kv == "fp8" else "auto"),
-            *("--mem-fraction-static", str(size.fraction)),
         ]
+        if size.fraction:
+            flags += ["--mem-fraction-static", str(size.fraction)]
         if size.gpus > 1:
             flags += ["--tp-size", str(size.gpus)]
         if size.tokens > MOST_TOKENS:
             flags += ["--max-total-tokens", str(MOST_TOKENS)]
-        flags += [
-            *("--max-running-requests", str(size.running)),
+        if size.running:
             # larger batches would decode without graphs
-            *("--cuda-graph-max-bs-decode", str(size.running)),
+            flags += ["--max-running-requests", str(size.running)]
+            flags += ["--cuda-graph-max-bs-decode", str(size.running)]
+        flags += [
             *("--schedule-conservativeness", str(CONSERVATIVENESS)),
             *("--stream-interval", str(STREAM_INTERVAL)),
             # otherwise the model's generation_config.json sets defaults
@@ -140,14 +151,15 @@ def _page(server: Server, name: str) -> dict[str, Any]:
     return page_of(server, name) or page_of(server, f"get_{name}")
 
 
-def _limit(info: Mapping[str, Any]) -> int:
-    """Return the number of requests in flight that keep SGLang busy. SGLang has a queue, so a high
-    guess costs nothing. Each copy (--dp-size) runs up to max_running_requests, but no more short
-    requests than its KV cache holds."""
-    tokens = count(info.get("max_total_num_tokens")) or 8192 * UNKNOWN_LIMIT
-    running = count(info.get("max_running_requests")) or MOST_RUNNING
+def _capacity(info: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the tokens of the KV caches (0: unknown), and the most requests that SGLang decodes
+    together, of all copies (--dp-size). SGLang has a queue, so a high guess costs nothing."""
     copies = count(info.get("dp_size")) or 1
-    return WAITING + copies * max(1, min(running, tokens // FEWEST_HELD))
+    tokens = count(info.get("max_total_num_tokens")) or 0
+    running = count(info.get("max_running_requests")) or MOST_RUNNING
+    for state in objects(info, "internal_states"):  # lower than the flag if the memory is short
+        running = count(state.get("effective_max_running_requests_per_dp")) or running
+    return copies * tokens, copies * running
 
 
 def _closes(server: Server) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from core.base.errors import RedirectRefused, UserError
 from core.engines import queries
 from core.engines.identity import fingerprint
-from core.engines.need import FEWEST_HELD, MOST_RUNNING, ServerSize
+from core.engines.need import FEWEST_HELD, MOST_RUNNING, ServerSize, in_flight
 from core.engines.on_gpu import STREAM_INTERVAL, OnGpu
 from core.engines.protocol import NO_PENALTIES, WAITING, Server, is_local
 from core.engines.queries import count, line, page_of, tail_by_tokens
@@ -34,6 +34,7 @@ class VLLM(OnGpu):
     names = ("vllm",)
     # In bf16 also if the weights are float32. 0.32 crashes on a CPU if it splits a seeded prompt.
     cpu_flags = ("--dtype", "bfloat16", "--no-enable-chunked-prefill")
+    channel_parser = "openai_gptoss"
     neutral = NO_PENALTIES
     renders = ("tokenize", "tokens")
 
@@ -41,6 +42,8 @@ class VLLM(OnGpu):
         self, server: Server, entry: Mapping[str, Any], models: Mapping[str, Any]
     ) -> Server:
         caches = _caches(server)
+        most = MOST_RUNNING * max(1, len(caches))
+        tokens = sum(count(labels.get("kv_cache_size_tokens")) or 0 for labels in caches)
         adapted = models.get(str(entry.get("parent")), {})  # the base model of an adapter
         settings = {
             "kv_cache_dtype": caches[0].get("cache_dtype") if caches else None,
@@ -49,7 +52,9 @@ class VLLM(OnGpu):
         path = str(entry.get("root") or "")
         return replace(
             server,
-            limit=_limit(caches),
+            limit=WAITING + in_flight(tokens or most * FEWEST_HELD, most),
+            kv_tokens=tokens,
+            most_running=most,
             version=line(page_of(server, "version").get("version")),
             seeds=True,
             weights=fingerprint(server.model, path, settings, is_local(server.base_url)),
@@ -96,14 +101,19 @@ class VLLM(OnGpu):
             )
 
     def arguments(self, model: Model, size: ServerSize, ours: Hosting) -> list[str]:
-        """Return the arguments of vLLM's interpreter. vLLM takes its default share of memory."""
+        """Return the arguments of vLLM's interpreter. vLLM takes its default share of memory. It
+        also decides numbers that are 0 in `size`: the longest context that fits the memory, the
+        requests decoded together, and the prefix cache, which not every architecture has."""
         flags = [
             *("-m", "vllm.entrypoints.cli.main", "serve", str(model.folder)),
             *("--served-model-name", model.name),
             *("--host", ours.BIND, "--port", str(ours.PORT)),
-            *("--max-model-len", str(size.context)),
+            *("--max-model-len", str(size.context or "auto")),
             *("--kv-cache-dtype", "fp8" if size.kv == "fp8" else "auto"),
-            *("--max-num-seqs", str(size.running)),
+        ]
+        if size.running:
+            flags += ["--max-num-seqs", str(size.running)]
+        flags += [
             # otherwise the model's generation_config.json sets defaults
             *("--generation-config", "vllm"),
         ]
@@ -112,11 +122,21 @@ class VLLM(OnGpu):
         flags += [
             *("--stream-interval", str(STREAM_INTERVAL)),
             *self.parser(model),
-            "--enable-prefix-caching",
+        ]
+        if size.tokens:
+            flags.append("--enable-prefix-caching")
+        flags += [
             "--enable-prompt-tokens-details",
             "--disable-uvicorn-access-log",
         ]
         return flags
+
+    def flags_on_cpu(self, model: Model) -> tuple[str, ...]:
+        """Return the flags for a CPU. vLLM caches the prefixes of recurrent layers only if it
+        splits prompts."""
+        if model.attends:
+            return self.cpu_flags
+        return *self.cpu_flags, "--no-enable-prefix-caching"
 
     def secrets(self, key: str, folder: Path) -> tuple[list[str], dict[str, str]]:
         return [], {"VLLM_API_KEY": key} if key else {}
@@ -130,16 +150,6 @@ def _caches(server: Server) -> list[dict[str, str]]:
         metrics = queries.send(f"{server.root}/metrics", server.key)
     lines = metrics.decode("utf-8", "replace").splitlines()
     return [dict(_LABEL.findall(metric)) for metric in lines if metric.startswith(_CACHE)]
-
-
-def _limit(caches: Sequence[Mapping[str, str]]) -> int:
-    """Return how many requests of FEWEST_HELD tokens fill the KV cache, at most MOST_RUNNING per
-    engine, plus WAITING. A cache of unknown size is assumed to hold MOST_RUNNING requests."""
-    engines = max(1, len(caches))
-    tokens = 0
-    for labels in caches or [{}]:
-        tokens += count(labels.get("kv_cache_size_tokens")) or MOST_RUNNING * FEWEST_HELD
-    return WAITING + max(1, min(MOST_RUNNING * engines, tokens // FEWEST_HELD))
 
 
 DIALECT = VLLM()

@@ -128,13 +128,17 @@ def test_a_missing_program_and_a_taken_port_are_reported(tmp_path: Path) -> None
                 assert named in str(started.failure())
 
 
-PORT, DRIVER, MEMORY, WEIGHTS = (meaning.format(port=77) for _, meaning in process.FAILURES)
+# the engine's own figure is part of the explanation
+FULL = "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+PORT, DRIVER, MEMORY, WEIGHTS = (
+    meaning.format(port=77, words=FULL) for _, meaning in process.FAILURES
+)
 
 
 @pytest.mark.parametrize(
     ("printed", "meaning"),
     [
-        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", MEMORY),
+        (f"torch.{FULL}\nbye", MEMORY),
         (
             "OSError: [Errno 98] error while attempting to bind on address ('127.0.0.1', 30000)",
             PORT,
@@ -146,6 +150,12 @@ PORT, DRIVER, MEMORY, WEIGHTS = (meaning.format(port=77) for _, meaning in proce
             "unrecognized arguments: --fast",
         ),
         ("Traceback\n  File x\nValueError: odd thing\nbye", "ValueError: odd thing"),
+        (
+            "(Worker pid=7) ERROR 11-29 [executor.py:953] AttributeError: no conv_dim\n"
+            "RuntimeError: Engine core initialization failed. See root cause above",
+            "AttributeError: no conv_dim",
+        ),
+        ("x.ValidationError: 1 error\n  No block fits\n    For more", "1 error  No block fits"),
     ],
 )
 def test_errors_of_servers_are_explained(printed: str, meaning: str) -> None:
