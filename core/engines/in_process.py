@@ -31,7 +31,8 @@ from core.engines.wanted import Wanted
 
 # An error in llama.cpp's log after the time and the function, or a failed assertion.
 _ERROR = re.compile(
-    r"^(?:[\d.]+ E (?:\w+ +)?\S+: (?:error(?: loading model)?: )?|\S+\.(?:c|cpp|h):\d+: )(.+)$", re.MULTILINE
+    r"^(?:[\d.]+ E (?:\w+ +)?\S+: (?:error(?: loading model)?: )?|\S+\.(?:c|cpp|h):\d+: )(.+)$",
+    re.MULTILINE,
 )
 # otherwise llama.cpp starts a debugger if an assertion fails
 NO_BACKTRACE = {"GGML_NO_BACKTRACE": "1"}
