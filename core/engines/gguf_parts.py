@@ -16,7 +16,8 @@ def names(file: str) -> list[str]:
     if match is None:
         return [file]
     count = int(match["count"])
-    return [f"{match['stem']}-{number:05d}-of-{count:05d}.gguf" for number in range(1, count + 1)]
+    numbers = range(1, count + 1)
+    return [f"{match['stem']}-{number:05d}-of-{count:05d}.gguf" for number in numbers]
 
 
 def stem(file: str) -> str:
@@ -39,11 +40,12 @@ def first(path: Path) -> Path:
     missing = [part.name for part in parts if not part.is_file()]
     if missing:
         raise UserError(
-            f"{path} is one of {len(parts)} parts, but {', '.join(missing)} "
-            f"{'is' if len(missing) == 1 else 'are'} missing in {parts[0].parent}. Fetch all parts "
-            "into one folder"
+            f"{path} is one of {len(parts)} parts, but {parts[0].parent} lacks "
+            f"{', '.join(missing)}. Fetch all parts into one folder"
         )
-    return parts[0].resolve() if len(parts) == 1 else parts[0]
+    if len(parts) == 1:
+        return path.resolve()
+    return parts[0]
 
 
 def size(path: Path) -> int:
