@@ -11,6 +11,7 @@ SETTINGS = (
     "API_KEY",
     "BASE_URL",
     "BIND",
+    "CHAT_TEMPLATE",
     "DETERMINISTIC",
     "EFFORT",
     "ENGINE",

@@ -11,23 +11,26 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from core.base.errors import UserError
 from core.base.files import in_words, write_atomically
 from core.base.terminal import say
-from core.engines import environment, in_process, process
+from core.engines import environment, gguf_parts, in_process, process, queries
+from core.engines.chat_template import WAY
 from core.engines.dialects import llamacpp
-from core.engines.dialects.llamacpp import EMBEDDED_SLOTS, Size
+from core.engines.dialects.llamacpp import EMBEDDED_SLOTS
 from core.engines.holding import Ready, nothing
-from core.engines.in_process import Launch
+from core.engines.in_process import NO_BACKTRACE, Launch
 from core.engines.need import Need
 from core.engines.wanted import Wanted
 
 # bytes of a file that is loaded in this process, because that takes less than a second
 SMALL = 50_000_000
+# architectures whose small files are loaded in this process
+USUAL = ("llama", "qwen2", "qwen3")
 SECONDS = 3600  # for a file to be loaded
 
 
@@ -62,7 +65,22 @@ def serving_for(
                 served = None
         if served is None:
             served = running.enter_context(serving(launch, wanted, ready))
+        if launch.template:
+            _check_template(served.address, wanted)
         yield served
+
+
+def _check_template(address: str, wanted: Wanted) -> None:
+    """Raise UserError if the server at `address` can't render a message, because llama.cpp does not
+    know the name in CHAT_TEMPLATE."""
+    body = {"messages": [{"role": "user", "content": "1"}]}
+    try:
+        queries.send(f"{address}/apply-template", wanted.api_key, body, seconds=60)
+    except OSError as error:
+        raise UserError(
+            f"llama.cpp can't render a message with CHAT_TEMPLATE={wanted.hosting.CHAT_TEMPLATE} "
+            f"({error}). {WAY}"
+        ) from None
 
 
 def _sized(need: Need, gguf: Path, wanted: Wanted, port: int) -> Launch:
@@ -70,35 +88,48 @@ def _sized(need: Need, gguf: Path, wanted: Wanted, port: int) -> Launch:
     UserError if none fits."""
     from core.engines.gguf_header import Gguf  # slow to load, and rarely needed
 
+    model = Gguf.read(gguf)
     size = llamacpp.size(
-        Gguf.read(gguf),
+        model,
         need,
         llamacpp.memory(),
         llamacpp.physical_cores(),
         wanted.hosting.exact(False),
         slots=1 if need.embeds else EMBEDDED_SLOTS,
     )
-    return Launch(gguf, llamacpp.name_of(gguf), size, exact=False, port=port, embeds=need.embeds)
+    return Launch(
+        gguf,
+        llamacpp.name_of(gguf),
+        size,
+        exact=False,
+        port=port,
+        embeds=need.embeds,
+        template=wanted.hosting.CHAT_TEMPLATE,
+        is_unusual=model.architecture not in USUAL,
+    )
 
 
 @contextmanager
 def serving(launch: Launch, wanted: Wanted, ready: Ready = nothing) -> Iterator[Serving]:
     """Serve a file as in_process.server_of does, and call `ready` once the file is loaded. Raises
     UserError."""
-    if not is_large(launch.gguf):
+    if not (launch.is_unusual or is_large(launch.gguf)):
         with in_process.serving(launch, wanted, ready) as address:
             yield Serving(address, lambda: None)
         return
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        request = asdict(launch) | {"gguf": str(launch.gguf), "report": str(report)}
+        request = launch.to_json() | {"report": str(report)}
         args = [sys.executable, "-m", "core.engines.gguf_server", json.dumps(request)]
 
         def reported() -> dict[str, Any] | None:
             return json.loads(report.read_bytes()) if report.exists() else None
 
         # the process reads the key from the environment, because others may read its arguments
-        with process.running("llama.cpp", args, launch.port, secret=wanted.api_key) as running:
+        key = wanted.api_key
+        with process.running(
+            "llama.cpp", args, launch.port, changes=NO_BACKTRACE, secret=key
+        ) as running:
             result = running.wait_until(reported, SECONDS)
             if "error" in result:
                 raise UserError(result["error"])
@@ -108,12 +139,12 @@ def serving(launch: Launch, wanted: Wanted, ready: Ready = nothing) -> Iterator[
 
 def is_large(gguf: Path) -> bool:
     """Return whether a file takes longer than a second to load."""
-    return gguf.stat().st_size >= SMALL
+    return gguf_parts.size(gguf) >= SMALL
 
 
 def announce_loading(gguf: Path) -> None:
     """Print that a large file is being loaded."""
-    _say(gguf, f"loading {gguf.name}, {in_words(gguf.stat().st_size)}")
+    _say(gguf, f"loading {gguf.name}, {in_words(gguf_parts.size(gguf))}")
 
 
 def _say(gguf: Path, step: str) -> None:
@@ -127,9 +158,7 @@ def main(request: str) -> None:
     to its report."""
     fields = json.loads(request)
     report = Path(fields.pop("report"))
-    fields["gguf"] = Path(fields["gguf"])
-    fields["size"] = Size(**fields["size"])
-    launch = Launch(**fields)
+    launch = Launch.from_json(fields)
     server = None
     try:
         server = in_process.server_of(launch, environment.wanted())

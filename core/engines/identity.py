@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from core.engines import weights
+from core.engines import gguf_parts, weights
 from core.engines.protocol import digest_in
 from core.engines.queries import LONGEST
 
@@ -74,7 +74,7 @@ def weights_at(path: str) -> Path | None:
 
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
-        return [path]
+        return gguf_parts.paths(path)
     files: set[Path] = set()
     for pattern in FILES:
         files.update(path.glob(pattern))

@@ -7,6 +7,7 @@ from pathlib import Path
 from core.base.errors import UserError
 from core.engines import holding, queries, weights
 from core.engines.attach import NO_MODELS, is_empty, probe
+from core.engines.chat_template import ChatTemplate
 from core.engines.dialects import llamacpp
 from core.engines.protocol import Server
 from core.engines.queries import Loading
@@ -85,7 +86,7 @@ def _check_revision(server: Server, wanted: Wanted) -> None:
 
 def _check_file(server: Server, gguf: Path, wanted: Wanted) -> None:
     """Raise UserError if the server is not llama.cpp with the file `gguf`, or if it contradicts
-    EXACT."""
+    EXACT or CHAT_TEMPLATE."""
     if server.model != llamacpp.name_of(gguf):
         raise _other_server(server, gguf.name, wanted)
     _check_engine(server, gguf.name, wanted)
@@ -94,6 +95,13 @@ def _check_file(server: Server, gguf: Path, wanted: Wanted) -> None:
         raise UserError(
             f"EXACT={ours.EXACT}, but port {ours.PORT} serves {server.model} otherwise. Stop that "
             "server, unset EXACT to use it, or choose another PORT"
+        )
+    template = ChatTemplate.of(ours.CHAT_TEMPLATE).tag
+    if template and template != server.weights.get("chat_template"):
+        raise UserError(
+            f"port {ours.PORT} serves {server.model} with another chat template than "
+            f"CHAT_TEMPLATE={ours.CHAT_TEMPLATE}. Stop that server, unset CHAT_TEMPLATE to use it, "
+            "or choose another PORT"
         )
 
 

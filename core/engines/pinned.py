@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from core.base.fields import Filled, Positive, Sha256
+from core.engines import gguf_parts
 
 
 @dataclass(frozen=True)
@@ -63,4 +64,4 @@ class PinnedFile:
 def served_name(file_name: str, sha256: str) -> str:
     """Return the name of a GGUF file's model in requests and journals. It contains the digest of
     the content."""
-    return f"{PurePosixPath(file_name).stem}@{sha256[:12]}"
+    return f"{gguf_parts.stem(file_name)}@{sha256[:12]}"

@@ -27,7 +27,7 @@ UNKNOWN_LIMIT = 16  # requests in flight if a server does not report a limit
 CANNOT = "the model's card says that its server can't continue a message"
 NO_TEMPLATE = (
     "The model's file has no chat template, so llama.cpp uses ChatML. If the model was trained "
-    "with another format, its replies get worse. Use a file with a template"
+    "with another format, its replies get worse. Use a file with a template, or set CHAT_TEMPLATE"
 )
 KWARGS = "chat_template_kwargs"  # the field of a request with arguments of the chat template
 # a message that shows how a chat template renders messages, and how a model answers
@@ -149,6 +149,11 @@ class Dialect:
         if content.startswith(opening):
             return content.removeprefix(opening)
         return reasoning + content
+
+    def cannot_continue(self, server: "Server") -> str:
+        """Return why a `server` with this engine can't continue a message, or "" if it can or only
+        a trial shows it."""
+        return ""
 
 
 @dataclass(frozen=True)
@@ -272,7 +277,9 @@ class Server:
     def cannot_continue(self) -> str:
         """The reason why the server can't continue a message, or "" if it can or only a trial shows
         it."""
-        return CANNOT if self.card.continues is False else ""
+        if self.card.continues is False:
+            return CANNOT
+        return self.dialect.cannot_continue(self)
 
     def model_info(self) -> dict[str, Any]:
         """Return the fields of results that describe the model."""

@@ -25,7 +25,7 @@ LLAMACPP = "llamacpp"  # the ENGINE for a .gguf file
 EMBEDDED = "embedded"  # the ENGINE for the embedded model
 # the variables of a run's server that a grader's server here shares
 OF_GRADER = ("API_KEY", "BIND", "ENGINE", "EXACT", "KV", "TP", "WEIGHTS_DIR")
-_ON_HUB = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:/(\w[\w.-]*\.gguf))?")
+_ON_HUB = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:/((?:\w[\w.-]*/)?\w[\w.-]*\.gguf))?")
 
 
 class Hosting(ConstantGroup):
@@ -40,6 +40,9 @@ class Hosting(ConstantGroup):
     DETERMINISTIC: int = constant(0, "whether SGLang honours seeds", 0, 1)
     EXACT: str = constant(
         "auto", "whether llama.cpp's replies ignore the batch", choices=("auto", "0", "1")
+    )
+    CHAT_TEMPLATE: str = constant(
+        "", "the chat template of a GGUF file (a name that llama.cpp knows, or a Jinja file)"
     )
     REVISION: str = constant("main", "the commit, branch or tag of a hub model")
     WEIGHTS_DIR: str = constant("", "the folder for downloaded weights")
@@ -297,7 +300,7 @@ def _in_file(name: str) -> str:
 
 def hub_model(named: str) -> tuple[str, str] | None:
     """Return the repository and the GGUF file ("": any) of a hub model (owner/name,
-    owner/name/FILE.gguf), or None."""
+    owner/name/FILE.gguf, owner/name/FOLDER/FILE.gguf), or None."""
     match = _ON_HUB.fullmatch(named)
     if match is None or Path(named).exists():
         return None

@@ -22,7 +22,7 @@ from core.base.errors import UserError, command
 from core.base.files import in_words
 from core.base.hub import hub_errors
 from core.base.terminal import say
-from core.engines import cards, environment, gpus, need
+from core.engines import cards, environment, gguf_parts, gpus, need
 from core.engines.config_file import Config
 from core.engines.shape import Shape
 from core.engines.wanted import hub_model
@@ -118,9 +118,9 @@ def files_of(paths: Iterable[Path]) -> Files:
 
 
 def sha256(path: Path) -> str:
-    """Return the sha256 of a file, or of all safetensors files in a folder, in order of their
-    names. Raises OSError."""
-    paths = sorted(path.glob("*.safetensors")) if path.is_dir() else [path]
+    """Return the sha256 of a file, of all parts of a GGUF file, or of all safetensors files in a
+    folder, in order of their names. Raises OSError."""
+    paths = sorted(path.glob("*.safetensors")) if path.is_dir() else gguf_parts.paths(path)
     return _digest(files_of(paths))
 
 
@@ -256,24 +256,28 @@ def _is_needed(name: str) -> bool:
 
 
 def fetch_gguf(repo: str, file: str = "") -> Path:
-    """Fetch a GGUF `file` of a hub model if it is missing or REVISION names another commit, and
-    return its path. "" chooses the only file. Raises UserError if there is no such file or if
-    several can be meant, or if fetching or looking up a branch or tag fails."""
+    """Fetch a GGUF `file` of a hub model, with all its parts, if one is missing or REVISION names
+    another commit. Return the path of the file or of its first part. "" chooses the only model.
+    Raises UserError if there is no such file or if several can be meant, or if fetching or looking
+    up a branch or tag fails."""
     here = folder(repo)
-    if file and (here / file).is_file() and _is_current(here / file, repo):
-        return here / file
+    parts = gguf_parts.names(file)
+    is_here = bool(file) and all((here / part).is_file() for part in parts)
+    if is_here and _is_current(here / parts[0], repo):
+        return here / parts[0]
     with _hub(repo) as (commit, sizes_on_hub):
         from huggingface_hub import hf_hub_download
 
         sizes = {name: size for name, size in sizes_on_hub.items() if name.endswith(".gguf")}
-        name = _chosen(file, list(sizes), repo)
-        if not (here / name).is_file():
-            announce(f"{repo}/{name}", sizes[name], here)
-        record = here / f"{name}.{RECORD}"
+        parts = _chosen(file, list(sizes), repo)
+        if not (here / parts[-1]).is_file():
+            announce(f"{repo}/{parts[0]}", sum(sizes[part] for part in parts), here)
+        record = here / f"{parts[0]}.{RECORD}"
         record.unlink(missing_ok=True)
-        path = Path(hf_hub_download(repo, name, revision=commit, local_dir=here))
+        for part in parts:
+            hf_hub_download(repo, part, revision=commit, local_dir=here)
         Fetched(commit, environment.hosting().REVISION).write(record, repo)
-        return path
+        return here / parts[0]
 
 
 def _is_current(path: Path, repo: str) -> bool:
@@ -283,18 +287,34 @@ def _is_current(path: Path, repo: str) -> bool:
     return record.is_asked_for(repo) if record else not environment.revision()
 
 
-def _chosen(file: str, names: list[str], repo: str) -> str:
-    """Return the GGUF `file`, or the only one of `names` if `file` is "". Raises UserError if it is
-    not on the hub, or if there are several."""
-    if file in names:
-        return file
-    if not file and len(names) == 1:
-        return names[0]
-    missing = f", but no {file}" if file else ""
+def _chosen(file: str, names: list[str], repo: str) -> list[str]:
+    """Return the names of the parts of the GGUF `file`, or of the only model among `names` if
+    `file` is "". Raises UserError if a part is not on the hub, or if there are several models."""
+    models = _models_in(names)
+    if not file and len(models) == 1:
+        file = models[0]
+    parts = gguf_parts.names(file)
+    missing = [part for part in parts if part not in names]
+    if file and not missing:
+        return parts
+    if file and len(missing) < len(parts):
+        raise UserError(f"{repo} lacks parts of {file}: {', '.join(missing)}. Choose another file")
+    without = f", but no {file}" if file else ""
     remedy = "llama.cpp needs one. Look for a model whose name ends in -GGUF"
-    if names:
-        remedy = f"Set MODEL={repo}/FILE to one of them: {', '.join(names)}"
-    raise UserError(f"{repo} has {len(names) or 'no'} GGUF files{missing}. {remedy}")
+    if models:
+        remedy = f"Set MODEL={repo}/FILE to one of them: {', '.join(models)}"
+    raise UserError(f"{repo} has {len(models) or 'no'} GGUF files{without}. {remedy}")
+
+
+def _models_in(names: list[str]) -> list[str]:
+    """Return the files in `names` that are models: whole files and first parts. The file of an
+    image encoder (mmproj) is no model."""
+    models = []
+    for name in names:
+        is_encoder = Path(name).name.startswith("mmproj")
+        if gguf_parts.names(name)[0] == name and not is_encoder:
+            models.append(name)
+    return models
 
 
 def config_on_hub(repo: str) -> tuple[Config, int]:

@@ -192,14 +192,16 @@ def _on_llamacpp(config: Constants, file: Path, planned: Bounded) -> tuple[Rows,
     is_exact = environment.hosting().exact(False)
     cores = llamacpp.physical_cores()
     size = llamacpp.size(model, need, llamacpp.memory(), cores, is_exact)
+    contexts = f"contexts of {size.context:,} tokens" if size.context else "a context that fits"
     engine = (
-        f"llama.cpp with {file.name} ({model.bytes / 1e6:,.0f} MB, {model.shape.layers} layers): "
-        f"at most {size.slots} requests at a time, contexts of {size.context:,} tokens, "
-        f"{size.threads} threads"
+        f"llama.cpp with {file.name} ({model.bytes / 1e6:,.0f} MB, {model.layers} layers): "
+        f"at most {size.slots} requests at a time, {contexts}, {size.threads} threads"
     )
     if not environment.engine():
         engine += ". Set ENGINE=llamacpp for the run"
     rows = [("engine", engine)]
+    if not size.context:
+        return rows, config
     if need.context > size.context:
         text = (
             f"too short: a request may need {need.context:,} tokens, and then fails. Lower "

@@ -79,7 +79,7 @@ def _no_template(run: Run) -> list[str]:
         return []
     return [
         "the model's GGUF file has no chat template, so llama.cpp used ChatML. Use a file with "
-        "a template"
+        "a template, or set CHAT_TEMPLATE"
     ]
 
 

@@ -38,6 +38,15 @@ SPLITS: dict[str, list[dict[str, Any]]] = {
 }
 
 
+class Unsupported(UserError):
+    """An error about a model that can't be converted here, although it is complete: the `fault`,
+    and a remedy."""
+
+    def __init__(self, fault: str, remedy: str) -> None:
+        super().__init__(f"{fault}. {remedy}")
+        self.fault = fault
+
+
 @dataclass(frozen=True)
 class Architecture:
     """A model architecture that can be converted."""
@@ -101,15 +110,16 @@ def architecture_of(config: dict[str, Any], folder: Path, remedy: str) -> Archit
     named = config.get("architectures")
     found = next((its for name, its in ARCHITECTURES.items() if named == [name]), None)
     if found is None or config.get("model_type", found.name) != found.name:
-        raise UserError(
+        raise Unsupported(
             f"{folder / 'config.json'} has the architectures {named} and model_type "
             f"{config.get('model_type')!r}. Supported are "
-            f"{', '.join(f'{each} ({its.name})' for each, its in ARCHITECTURES.items())}. {remedy}"
+            f"{', '.join(f'{each} ({its.name})' for each, its in ARCHITECTURES.items())}",
+            remedy,
         )
     refused = ("use_sliding_window", "mlp_bias", *(() if found.biases else ("attention_bias",)))
     if asked := [name for name in refused if config.get(name)]:
-        raise UserError(
-            f"{folder / 'config.json'} sets {asked[0]}, which is not supported. {remedy}"
+        raise Unsupported(
+            f"{folder / 'config.json'} sets {asked[0]}, which is not supported", remedy
         )
     return found
 

@@ -5,10 +5,8 @@ train.json."""
 from dataclasses import dataclass
 from pathlib import Path
 
-from gguf import GGUFReader, Keys
-
 from core.base.errors import UserError
-from core.engines.gguf_header import Gguf
+from core.engines.gguf_header import Gguf, whole
 from core.engines.shape import RUNTIME_BYTES, Shape
 from labs.training.architectures import Sizes, architecture_of, read_object, tensor_shapes
 from labs.training.chat import Chat
@@ -54,16 +52,23 @@ def start(model: Path, lora_rank: int) -> Start:
             f"{model} is a GGUF file, so LORA_RANK (--lora-rank) must be 0, not {lora_rank}. "
             f"{INSTEAD}"
         )
-    about, reader = Gguf.read(model), GGUFReader(model)
-    named = reader.fields[Keys.General.ARCHITECTURE].contents()
-    kinds, shape = {tensor.tensor_type.name for tensor in reader.tensors}, about.shape
-    if named != "qwen3" or not shape.tied or kinds - TRAINABLE or shape.parameters > LARGEST_GGUF:
+    about = Gguf.read(model)
+    kinds = {tensor.tensor_type.name for tensor in whole(model).tensors}
+    if not _is_trainable(about, kinds):
         raise UserError(
-            f"{model} ({named}, {' and '.join(sorted(kinds))}) is no small, unquantized qwen3 with "
-            f"tied embeddings: at most {LARGEST_GGUF / 1e6:.0f} million parameters in "
-            f"{' or '.join(sorted(TRAINABLE))}. {INSTEAD}"
+            f"{model} ({about.architecture}, {' and '.join(sorted(kinds))}) is no small, "
+            f"unquantized qwen3 with tied embeddings: at most {LARGEST_GGUF / 1e6:.0f} million "
+            f"parameters in {' or '.join(sorted(TRAINABLE))}. {INSTEAD}"
         )
+    shape = about.shape
     return Start(model, shape, about.longest, 4 * shape.parameters, is_gguf=True)
+
+
+def _is_trainable(model: Gguf, kinds: set[str]) -> bool:
+    """Return whether a GGUF `model`, with tensors of these `kinds`, can be trained as a file."""
+    if model.architecture != "qwen3" or kinds - TRAINABLE:
+        return False
+    return model.shape.tied and model.shape.parameters <= LARGEST_GGUF
 
 
 def _folder(folder: Path) -> Start:

@@ -1,9 +1,10 @@
 """Convert a Qwen3, Qwen2 or Llama model from Hugging Face's layout to GGUF: bash scripts/to_gguf.sh
-FOLDER OUT.gguf. llama.cpp's own converter needs torch, and no package contains it. This converter
-loads one tensor at a time."""
+FOLDER OUT.gguf. This converter loads one tensor at a time, without torch. llama.cpp's own converter
+takes over for other models, if it is installed (llama_converter.py)."""
 
 import logging
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,19 +17,24 @@ from tqdm import tqdm
 from core.base import signals
 from core.base.errors import Parser, UserError, command
 from core.base.files import draft_of
+from core.base.terminal import say
 from labs.training import architectures as layout
+from labs.training import llama_converter
 
 TYPES = {"q8_0": "MOSTLY_Q8_0", "f16": "MOSTLY_F16", "bf16": "MOSTLY_BF16", "f32": "ALL_F32"}
 READ = ("BF16", "F16", "F32")
-INSTEAD = "Convert the model with llama.cpp's convert_hf_to_gguf.py"
+INSTEAD = (
+    f"llama.cpp's converter may know it: set {llama_converter.VARIABLE} to the path of its "
+    f"{llama_converter.SCRIPT}, and run the command again"
+)
 
 
 def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
     """Write the model in `folder` to the file `out`, or nothing on an error. Matrices get type
     `type`, if it fits (see _kind), and vectors float32. Raises UserError."""
-    architecture = check(folder, INSTEAD)
     if out.suffix != ".gguf":
         raise UserError(f"the name {out} must end in .gguf")
+    architecture = check(folder, INSTEAD)
     shape = layout.Sizes.from_config(folder / "config.json")
     tensors = read_tensors(folder, layout.tensor_shapes(shape, architecture))
     kinds = {name: _kind(tensor.shape, type) for name, tensor in tensors.items()}
@@ -76,10 +82,12 @@ def check(folder: Path, remedy: str) -> layout.Architecture:
     architecture = layout.architecture_of(config, folder, remedy)
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if (kind := rope.get("rope_type", rope.get("type", "default"))) != "default":
-        raise UserError(f"{folder / 'config.json'} sets {kind} scaling of positions. {remedy}")
+        raise layout.Unsupported(
+            f"{folder / 'config.json'} sets {kind} scaling of positions", remedy
+        )
     if layout.split_of(layout.read_object(path)) is None:
-        raise UserError(
-            f"the pre-tokenizer in {path} is not {' or '.join(layout.SPLITS)}. {remedy}"
+        raise layout.Unsupported(
+            f"the pre-tokenizer in {path} is not {' or '.join(layout.SPLITS)}", remedy
         )
     return architecture
 
@@ -189,10 +197,26 @@ def _token_type(known: bool, added: dict[str, Any] | None) -> gguf.TokenType:
     return gguf.TokenType.CONTROL if added.get("special") or is_tag else gguf.TokenType.USER_DEFINED
 
 
+def _convert(folder: Path, out: Path, type: str) -> None:
+    """Convert as `convert` does, or with llama.cpp's converter if this one does not know the model.
+    Raises UserError."""
+    converter = llama_converter.script()
+    try:
+        convert(folder, out, type)
+    except layout.Unsupported as unsupported:
+        if converter is None:
+            raise
+        say(f"{unsupported.fault}.", sys.stderr)
+        llama_converter.convert(converter, folder, out, type)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(
         prog="to_gguf.sh",
-        description="Convert a Qwen3, Qwen2 or Llama model to GGUF for llama.cpp.",
+        description=(
+            "Convert a Qwen3, Qwen2 or Llama model to GGUF for llama.cpp, or any model with "
+            f"llama.cpp's own converter ({llama_converter.VARIABLE})."
+        ),
     )
     parser.add_argument(
         "folder", type=Path, help="the model's folder (config.json, *.safetensors, tokenizer.json)"
@@ -205,7 +229,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     logging.getLogger("gguf").setLevel(logging.ERROR)
     with command():
         args = parser.parse_args(argv)
-        convert(args.folder, args.out, args.type)
+        _convert(args.folder, args.out, args.type)
         print(
             f"{args.out}: {args.out.stat().st_size / 1e9:.1f} GB. Run: ENGINE=llamacpp "
             f"MODEL={args.out} bash scripts/run.sh 02_rsa_basic"

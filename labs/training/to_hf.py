@@ -18,7 +18,7 @@ from msgspec.structs import asdict
 from core.base import signals
 from core.base.errors import Parser, UserError, command
 from core.base.files import draft_of
-from core.engines.gguf_header import Gguf
+from core.engines.gguf_header import Gguf, whole
 from core.engines.shape import Shape
 from labs.training import architectures as layout
 
@@ -34,14 +34,11 @@ SAMPLING = {"do_sample": True, "top_k": 0}
 def convert(path: Path, out: Path) -> None:
     """Write the model of the GGUF file `path` to the folder `out`, or nothing on an error. Raises
     UserError."""
-    shape, reader = Gguf.read(path).shape, gguf.GGUFReader(path)
+    named, architecture = _architecture(path)
+    shape = Gguf.read(path).shape
+    reader = whole(path)
     about = {name: field.contents() for name, field in reader.fields.items()}
     tensors = {tensor.name: tensor for tensor in reader.tensors}
-    named, architecture = next(
-        (named, each)
-        for named, each in layout.ARCHITECTURES.items()
-        if each.name == about[Keys.General.ARCHITECTURE]
-    )
     wanted = layout.tensor_shapes(shape, architecture)
     names = layout.gguf_names(wanted, shape.layers, architecture)
     has = {
@@ -71,6 +68,19 @@ def convert(path: Path, out: Path) -> None:
         _write(
             beside / WEIGHTS, {name: tensors[names[name]] for name in wanted}, shape, architecture
         )
+
+
+def _architecture(path: Path) -> tuple[str, layout.Architecture]:
+    """Return the architecture of a GGUF file, and its name in config.json. Raises UserError if it
+    can't be converted."""
+    name = Gguf.read(path).architecture
+    for named, architecture in layout.ARCHITECTURES.items():
+        if architecture.name == name:
+            return named, architecture
+    convertible = ", ".join(architecture.name for architecture in layout.ARCHITECTURES.values())
+    raise UserError(
+        f"{path} has the architecture {name}. Only {convertible} can be converted. {INSTEAD}"
+    )
 
 
 def _config(

@@ -26,6 +26,7 @@ def no_server_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
         "GRADER_URL",
         "GRADER_MODEL",
         "GRADER_KEY",
+        "CHAT_TEMPLATE",
     )
     for name in (*chosen, "BIND", "PORT", "WEIGHTS_DIR", "DETERMINISTIC", "EXACT", "KV"):
         monkeypatch.delenv(name, raising=False)

@@ -3,7 +3,8 @@ servers.
 
 xllamacpp serves the embedded model in this process, and a larger GGUF file that MODEL names in a
 process of its own (core/engines/gguf_server.py). The file's header and size, the longest request,
-the memory and the cores determine the size of its server. The embedded model's server is fixed."""
+the memory and the cores determine the size of its server. If the header does not tell the memory of
+a context, llama.cpp fits the context itself. The embedded model's server is fixed."""
 
 import math
 import os
@@ -19,8 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from core.base.errors import UserError
 from core.base.files import DATA
-from core.engines import card_file, cards, environment, queries, weights
+from core.engines import card_file, cards, environment, gguf_parts, queries, weights
 from core.engines.cards import Card
+from core.engines.chat_template import ChatTemplate
+from core.engines.gguf_cache import Cache
 from core.engines.identity import fingerprint, weights_at
 from core.engines.need import Need
 from core.engines.pinned import served_name
@@ -58,6 +61,7 @@ CACHE_MIB = 256
 EXACT = "exact"
 FAST = "fast"
 ASKED = "EXACT="  # before the value of EXACT
+TEMPLATE = "CHAT_TEMPLATE="  # before the tag of the chat template
 # More slots may write more tokens/s, but each slot writes fewer (docs/benchmarks.md), and computes
 # shared prefixes again. A completion should take at most PATIENCE seconds, half of the default
 # TIMEOUT. Each number of slots is timed for STEPS tokens of each slot of the server. It is enough
@@ -107,6 +111,8 @@ class LlamaCpp(Dialect):
         identity = fingerprint(server.model, path, {}, is_here)
         if tags.asked:
             identity["exact"] = tags.asked
+        if tags.template:
+            identity["chat_template"] = tags.template
         server = replace(server, kind=self.kind)  # also for a server that names another owner
         return replace(
             server,
@@ -116,7 +122,7 @@ class LlamaCpp(Dialect):
             sha256=weights.sha256(EMBEDDED_GGUF) if server.model == embedded_name() else None,
             seeds=True,
             exact=tags.exact,
-            templated=_is_templated(path, props) if is_here else None,
+            templated=_is_templated(path, props) if is_here and not tags.template else None,
             weights=identity,
             tail=tail_of(rendered(server)),
         )
@@ -146,6 +152,12 @@ class LlamaCpp(Dialect):
             return content.removeprefix(opening)
         return content or reasoning
 
+    def cannot_continue(self, server: Server) -> str:
+        name = server.weights.get("chat_template", "")
+        if ChatTemplate.is_name(name):
+            return f"llama.cpp can't continue a message with CHAT_TEMPLATE={name}"
+        return ""
+
 
 @dataclass(frozen=True)
 class _Tags:
@@ -154,6 +166,7 @@ class _Tags:
     release: str | None = None  # of xllamacpp
     exact: bool | None = None  # whether replies are independent of the batch
     asked: str = ""  # the value of EXACT, if it differs from the model's default
+    template: str = ""  # the tag of the chat template that CHAT_TEMPLATE selects
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> "_Tags":
@@ -161,14 +174,17 @@ class _Tags:
         release: str | None = None
         exact: bool | None = None
         asked = ""
+        template = ""
         for tag in map(str, tags if isinstance(tags, list) else []):
             if tag.startswith("xllamacpp "):
                 release = release or tag
             elif tag.startswith(ASKED):
                 asked = asked or tag.removeprefix(ASKED)
+            elif tag.startswith(TEMPLATE):
+                template = template or tag.removeprefix(TEMPLATE)
             elif tag in (EXACT, FAST):
                 exact = exact or tag == EXACT
-        return cls(release, exact, asked)
+        return cls(release, exact, asked, template)
 
 
 def _is_templated(path: str, props: Mapping[str, Any]) -> bool | None:
@@ -206,12 +222,14 @@ def embedded_card() -> Card:
 @dataclass(frozen=True)
 class Size:
     """The size of a server: `slots` for requests at a time, tokens of `context` per slot, CPU
-    `threads`, and `cache` (MiB of memory for prompts that have left their slot)."""
+    `threads`, and `cache` (MiB of memory for prompts that have left their slot). If `context` is 0,
+    llama.cpp chooses the context, with at least `least` tokens if they fit."""
 
     slots: int
     context: int
     threads: int
     cache: int = CACHE_MIB
+    least: int = 0
 
 
 def size(
@@ -225,25 +243,40 @@ def size(
     """Return a server's size for `need`, `memory` bytes and `cores` physical cores, with at most
     `slots` slots. `exact` is explained in core/engines/in_process.py. Raises UserError if one
     request may not fit."""
-    token_bytes = model.shape.kv_bytes()
-    if exact:
-        token_bytes *= 2  # in float32
-    tokens = max(0, int(0.9 * memory - SPARE - model.bytes) // token_bytes)
+    room = max(0, int(0.9 * memory - SPARE - model.bytes))
     least = min(model.longest, need.least)
-    if tokens < least:
+    cache = model.cache or Cache(0, is_bound=True)
+    factor = 2 if exact else 1  # in float32
+    token_bytes = factor * cache.token
+    slot_bytes = factor * cache.slot
+    tokens = _tokens(room - slot_bytes, token_bytes, model.longest)
+    if tokens < least and not (room and cache.is_bound):
         raise UserError(
             f"{model.path.name} ({model.bytes / 2**30:.1f} GiB) leaves room for {tokens:,} tokens "
             f"of KV cache in {memory / 2**30:.1f} GiB of memory. One request may need {least:,}. "
             "Lower MAX_TOKENS, or use a smaller file of the model (fewer bits per weight)"
         )
+    if tokens < least or model.cache is None:
+        return Size(slots=1, context=0, threads=cores, cache=0, least=least)
     context = min(math.ceil(need.context / BLOCK) * BLOCK, model.longest)
     if context > tokens:
         context = tokens // BLOCK * BLOCK or tokens
-    slots = max(1, min(slots, tokens // context))
-    # for prompts that have left their slot, as many tokens as the slots hold
-    rest = min(tokens - slots * context, slots * context)
-    cache = rest * token_bytes // 2**20 if rest >= context else 0
-    return Size(slots, context, cores, cache)
+    each = context * token_bytes + slot_bytes
+    slots = max(1, min(slots, room // each))
+    # for prompts that have left their slot, as much as the slots hold
+    rest = min(room - slots * each, slots * each)
+    if rest < each:
+        return Size(slots, context, cores, cache=0)
+    whole_tokens = rest // token_bytes * token_bytes if token_bytes else rest
+    return Size(slots, context, cores, whole_tokens // 2**20)
+
+
+def _tokens(room: int, token_bytes: int, longest: int) -> int:
+    """Return the tokens of one slot's context that fit in `room` bytes. Without `token_bytes`, any
+    context fits if anything does."""
+    if token_bytes:
+        return max(0, room // token_bytes)
+    return longest if room > 0 else 0
 
 
 def slots_in_time(address: str, size: Size, need: Need, key: Key) -> int:
@@ -275,15 +308,16 @@ def slots_in_time(address: str, size: Size, need: Need, key: Key) -> int:
 
 
 def gguf_file(named: str) -> Path:
-    """Return the absolute path of the file in MODEL=`named`. A file on the hub, or the file of
-    MODEL's card, is fetched if needed. Raises UserError if there is no such file."""
+    """Return the absolute path of the file in MODEL=`named`, or of its first part. A file on the
+    hub, or the file of MODEL's card, is fetched if needed. Raises UserError if there is no such
+    file, or a part is missing."""
     if not named and (file := environment.card().file):
         return card_file.fetch(file).resolve()
     if on_hub := hub_model(named):
-        return weights.fetch_gguf(*on_hub).resolve()
+        return gguf_parts.first(weights.fetch_gguf(*on_hub))
     if not Path(named).is_file():
         raise UserError(f"MODEL={named} is no file, but ENGINE=llamacpp needs a GGUF file. {HOW}")
-    return Path(named).resolve()
+    return gguf_parts.first(Path(named))
 
 
 def name_of(path: Path) -> str:

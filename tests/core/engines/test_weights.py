@@ -32,6 +32,7 @@ DENSE = {
     "intermediate_size": 128,
     "vocab_size": 9,
 }
+PARTS = ("Q8/big-00001-of-00002.gguf", "Q8/big-00002-of-00002.gguf")
 PLAIN = ("config.json", "model.safetensors", "evil.bin", "original/model.safetensors")
 
 
@@ -60,6 +61,8 @@ def hub() -> Iterator[str]:
         "some/pickle": commits("config.json", "pytorch_model.bin"),
         "some/one-GGUF": commits("one.Q8_0.gguf", "README.md"),
         "some/two-GGUF": commits("two.Q4_0.gguf", "two.Q8_0.gguf"),
+        "some/split-GGUF": commits(*PARTS, "mmproj-F16.gguf"),
+        "some/torn-GGUF": commits("t-00001-of-00003.gguf", "t-00003-of-00003.gguf"),
         "some/huge": commits(*PLAIN),
     }
     with closing(Hub(held, {})) as running:
@@ -192,6 +195,32 @@ def test_a_tag_that_can_not_be_looked_up_is_accepted_only_under_the_name_it_was_
     )
     assert f"REVISION={OLD}" in other and "REVISION=v2" in other and "REVISION=main" in branch
     assert files[0] == files[2] == f"two.Q8_0.gguf of {OLD}" and "REVISION=v2" in files[1]
+
+
+# Fetches a model in parts, by each way of naming it, and one that lacks a part.
+IN_PARTS = """
+from core.base.errors import UserError
+from core.engines.dialects.llamacpp import gguf_file, name_of
+for named in ("", "/Q8/big-00001-of-00002.gguf", "/Q8/big-00002-of-00002.gguf"):
+    path = gguf_file("some/split-GGUF" + named)
+    parts = sorted(path.parent.glob("*.gguf"))
+    print(path.name, *[part.name for part in parts], name_of(path))
+try:
+    gguf_file("some/torn-GGUF")
+except UserError as error:
+    print(error)
+"""
+
+
+def test_a_model_in_parts_is_fetched_whole_by_any_of_its_names(hub: str, tmp_path: Path) -> None:
+    done = fetch(hub, tmp_path, IN_PARTS)
+    *lines, torn = done.stdout.splitlines()
+    names = [Path(part).name for part in PARTS]
+    content = "".join(f"{part} of {NEW}" for part in PARTS)
+    digest = hashlib.sha256(content.encode()).hexdigest()
+    assert lines == [" ".join([names[0], *names, f"big@{digest[:12]}"])] * 3, done.stderr
+    assert done.stderr.count("fetching some/split-GGUF") == 1
+    assert "t-00002-of-00003.gguf" in torn and "some/torn-GGUF" in torn
 
 
 def test_a_provider_s_name_of_a_model_gets_the_card_as_its_remedy(

@@ -22,9 +22,10 @@ from core.base.errors import UserError
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.gguf_header import Gguf
 from core.engines.need import Need
-from labs.training import to_gguf, to_hf
+from labs.training import llama_converter, starts, to_gguf, to_hf
 from labs.training.architectures import check_tensors
 from tests.conftest import ROOT, ended, environment, python
+from tests.helpers import tiny_models
 from tests.labs.training import helpers as training
 from tests.labs.training.models import (
     LAYERS,
@@ -155,6 +156,68 @@ def test_a_missing_field_or_tensor_is_one_line_and_leaves_nothing(
     assert not list(tmp_path.iterdir())
     with pytest.raises(UserError, match=r"x\.gguf.*blk\.2.*missing"):
         check_tensors(Path("x.gguf"), {"blk.1": (2,)}, {"blk.1": (2,), "blk.2": (3, 4)})
+
+
+# A stand-in for llama.cpp's converter. It writes its arguments, or fails if the type is f32.
+CONVERTER = """
+import sys
+from pathlib import Path
+
+folder, _, out, _, kind = sys.argv[1:]
+if kind == "f32":
+    sys.exit("an error of the converter")
+Path(out).write_text(f"{Path(folder).name} {kind}")
+"""
+
+
+@pytest.fixture
+def unknown(folder: Path, tmp_path: Path) -> Path:
+    """Write a model of an architecture that only llama.cpp's converter knows."""
+    out = Path(shutil.copytree(folder, tmp_path / "unknown"))
+    changes = {"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text"}
+    edit(out / "config.json", changes)
+    return out
+
+
+def test_llama_cpps_converter_takes_over_for_other_models(
+    unknown: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    script = tmp_path / llama_converter.SCRIPT
+    script.write_text(CONVERTER)
+    out = tmp_path / "out.gguf"
+    arguments = [str(unknown), str(out), "--type"]
+    monkeypatch.setenv(llama_converter.VARIABLE, str(script))
+    with pytest.raises(SystemExit) as status:
+        to_gguf.main([*arguments, "f32"])
+    err = capsys.readouterr().err
+    assert status.value.code == 2 and "an error of the converter" in err and not out.exists()
+    monkeypatch.delenv(llama_converter.VARIABLE)
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    to_gguf.main([*arguments, "q8_0"])
+    assert out.read_text() == "unknown q8_0"
+    assert "Gemma3ForCausalLM" in capsys.readouterr().err
+
+
+def test_without_llama_cpps_converter_one_line_gives_the_way(
+    unknown: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for value, named in (("", llama_converter.VARIABLE), ("/no/such/file", "/no/such/file")):
+        monkeypatch.setenv(llama_converter.VARIABLE, value)
+        with pytest.raises(UserError, match=named):
+            to_gguf._convert(unknown, tmp_path / "out.gguf", "f16")
+
+
+@pytest.mark.parametrize("architecture", ["gemma3", "qwen3moe"])
+def test_other_architectures_in_gguf_are_one_line(architecture: str, tmp_path: Path) -> None:
+    file = tiny_models.write(tmp_path / "tiny.gguf", architecture)
+    with pytest.raises(UserError, match=architecture):
+        to_hf.convert(file, tmp_path / "hf")
+    with pytest.raises(UserError, match=architecture):
+        starts.start(file, 0)
 
 
 @pytest.mark.parametrize("bytes_", [0, 20_000, 3_000_000])
