@@ -115,7 +115,8 @@ class _Layers:
             return False
         if isinstance(self.pattern, list):
             return bool(_at(self.pattern, layer))
-        return layer % max(1, self.pattern) < self.pattern - 1
+        period = int(self.pattern)
+        return layer % max(1, period) < period - 1
 
     def elements(self, layer: int) -> int:
         """Return the number of elements that a layer with attention keeps of a token."""
@@ -134,7 +135,8 @@ class _Layers:
         if length is not None:
             return _at(length, layer)
         heads = _at(self.fields.get("attention.head_count"), layer)
-        return self.fields.get("embedding_length", 0) // heads if heads else 0
+        hidden = int(self.fields.get("embedding_length", 0))
+        return hidden // heads if heads else 0
 
 
 def _at(value: Any, layer: int) -> int:
@@ -150,16 +152,20 @@ def _state(fields: Fields) -> int:
 
     The first part are the last inputs of a convolution (or of a token shift), the second is the
     state itself."""
-    hidden = fields.get("embedding_length", 0)
-    if size := fields.get("wkv.head_size"):
-        return hidden * (fields.get("token_shift_count", 2) + size)
-    if length := fields.get("shortconv.l_cache"):
+
+    def number(name: str, otherwise: int = 0) -> int:
+        return int(fields.get(name, otherwise))
+
+    hidden = number("embedding_length")
+    if size := number("wkv.head_size"):
+        return hidden * (number("token_shift_count", 2) + size)
+    if length := number("shortconv.l_cache"):
         return hidden * (length - 1)
-    kernel = fields.get("ssm.conv_kernel", 1)
-    if size := fields.get("kda.head_dim"):
+    kernel = number("ssm.conv_kernel", 1)
+    if size := number("kda.head_dim"):
         heads = _at(fields.get("attention.head_count"), 0)
         return heads * size * (3 * (kernel - 1) + size)
-    inner = fields.get("ssm.inner_size", 0)
-    size = fields.get("ssm.state_size", 0)
-    groups = fields.get("ssm.group_count", 0)
+    inner = number("ssm.inner_size")
+    size = number("ssm.state_size")
+    groups = number("ssm.group_count")
     return (kernel - 1) * (inner + 2 * groups * size) + inner * size

@@ -19,8 +19,7 @@ def test_the_engine_decides_what_no_formula_describes(
     name: str, port: int, folder: Path, tmp_path: Path
 ) -> None:
     made = tmp_path / name
-    maker = [VENV / "python", tiny_models.__file__, name, folder, made]
-    subprocess.run(maker, check=True)
+    subprocess.run([VENV / "python", tiny_models.__file__, name, folder, made], check=True)
     assert Config.read(made / "config.json").shape is None
     env = launched("vllm", PYTHON, made, tmp_path / "bin") | SETTINGS
     with serving(name, port, env, tmp_path) as server:
