@@ -159,15 +159,13 @@ def main(request: str) -> None:
     fields = json.loads(request)
     report = Path(fields.pop("report"))
     launch = Launch.from_json(fields)
-    server = None
     try:
-        server = in_process.server_of(launch, environment.wanted())
+        server = in_process.server_of(launch, environment.wanted())  # it stops without a reference
         result = {"address": server.listening_address}
     except UserError as error:
         result = {"error": str(error)}
     write_atomically(report, json.dumps(result).encode())
-    if server:
-        threading.Event().wait()
+    threading.Event().wait()  # until the parent has read the report, and ends this process
 
 
 if __name__ == "__main__":
