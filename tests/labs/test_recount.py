@@ -7,17 +7,29 @@ import pytest
 from harness.report import transitions_table
 from harness.report.budgets import Row, in_unit, pair, rows
 from harness.report.data import Results
-from harness.report.tables import interval, shift
+from harness.report.tables import chance, interval, shift
 from tests.conftest import ROOT
 
 DATA = ROOT / "docs" / "data" / "qwen"
 TEXT = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-SVAMP = ("12_majority", "01_greedy", "13_best_of_p_true", "02_rsa_basic_4")
+SETS = {
+    "svamp": "### Scaffolds at equal tokens, SVAMP",
+    "chain_sum": "### Scaffolds at equal tokens, sums",
+}
+BUDGETS = [2.5, 5.5, 10.5]  # in samples
+README = {
+    "vote of the samples": "12_majority",
+    "one greedy reply": "01_greedy",
+    "RSA (N=4, K=2)": "02_rsa_basic_4",
+    "refinement": "14_refinement",
+    "self-check": "09_selfcheck_verdict",
+}
 
 
-def line_of(name: str) -> str:
-    """Return the first line of the page's table about an entry."""
-    return next(line for line in TEXT.splitlines() if line.startswith(f"| `{name}`"))
+def table_of(set_name: str) -> dict[str, str]:
+    """Return the rows of the page's table about a set, by entry."""
+    section = TEXT.split(SETS[set_name])[1].split("\n### ")[0]
+    return {line.split("`")[1]: line for line in section.splitlines() if line.startswith("| `")}
 
 
 def figures_of(folder: Path, names: tuple[str, ...], samples: list[float]) -> list[Row]:
@@ -27,34 +39,36 @@ def figures_of(folder: Path, names: tuple[str, ...], samples: list[float]) -> li
     return figures
 
 
-@pytest.mark.parametrize("name", SVAMP)
-def test_accuracies_at_equal_tokens(name: str) -> None:
-    line = line_of(name)
-    for row in figures_of(DATA / "svamp", SVAMP, [2.5, 5.5, 10.5]):
-        if row.name == name and row.unanswered < 0.5:
-            assert interval(row.accuracy.to_json()) in line
-            last = row
-    assert f"{last.means['tokens']:,.0f}" in line
-    if last.against:
-        assert shift(last.against.difference, last.against.low, last.against.high) in line
+@pytest.mark.parametrize("set_name", SETS)
+def test_accuracies_at_equal_tokens(set_name: str) -> None:
+    table = table_of(set_name)
+    last = {}
+    for row in figures_of(DATA / set_name, tuple(table), BUDGETS):
+        if row.unanswered < 0.5:
+            assert interval(row.accuracy.to_json()) in table[row.name]
+        last[row.name] = row
+    assert len(last) >= 7
+    for name, row in last.items():
+        assert f"{row.means['tokens']:,.0f}" in table[name]
+        if row.against:
+            against = row.against
+            assert shift(against.difference, against.low, against.high) in table[name]
+            assert f"| {chance(against.p)} | {chance(row.p_holm)} |" in table[name]
 
 
 def test_the_table_of_the_readme() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    table = [line for line in text.splitlines() if line.startswith("| ")]
-    names = ("12_majority", "02_rsa_basic_4")
-    vote, rsa = figures_of(DATA / "svamp", names, [5.5])
-    cells = f"{interval(vote.accuracy.to_json())} | {interval(rsa.accuracy.to_json())} |"
-    assert any(line.endswith(cells) for line in table)
-    finals = []
-    for name in names:
-        metrics = Results(DATA / "svamp" / f"{name}-seed0.json").head.document["metrics"]
-        finals.append(interval(metrics["steps"][-1]["majority_accuracy"]))
-    assert any(line.endswith(f"{finals[0]} | {finals[1]} |") for line in table)
+    columns = []
+    for set_name in SETS:
+        figures = figures_of(DATA / set_name, tuple(README.values()), [10.5])
+        columns.append([interval(row.accuracy.to_json()) for row in figures])
+    for scaffold, *cells in zip(README, *columns, strict=True):
+        assert f"| {scaffold} | {' | '.join(cells)} |" in text
 
 
-def test_transitions() -> None:
-    run = Results(DATA / "svamp" / "02_rsa_basic_4-seed0.json")
+@pytest.mark.parametrize("set_name", SETS)
+def test_transitions(set_name: str) -> None:
+    run = Results(DATA / set_name / "02_rsa_basic_4-seed0.json")
     table = transitions_table.report(run).tables[0]
     cells = {column.head: column.cells for column in table.columns}
     for parents, count, right in zip(
