@@ -109,7 +109,7 @@ def _mlp(config: Mapping[str, Any]) -> str:
 
 
 def _weights(config: Mapping[str, Any]) -> str:
-    """Return how the weights differ from those of a dense model in bf16, or ""."""
+    """Return how the weights differ from a dense model in bf16, or ""."""
     if method := quantization(config):
         return f"quantized weights ({method})"
     return "a mixture of experts" if _has_experts(config) else ""

@@ -10,8 +10,8 @@ _PART = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
 
 
 def names(file: str) -> list[str]:
-    """Return the names of all parts of the model that `file` belongs to, in order, or `file` alone
-    if its name is not that of a part. A folder in the name is kept."""
+    """Return the names of all parts of the model that `file` belongs to, in order. The name of a
+    whole model is returned alone. A folder in the name is kept."""
     match = _PART.fullmatch(file)
     if match is None:
         return [file]

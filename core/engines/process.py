@@ -199,8 +199,8 @@ def explanation(lines: Iterable[str], status: int, port: int) -> str:
 
 
 def last_words(lines: Iterable[str]) -> str:
-    """Return the last exception in `lines` that names a cause, else the last line that mentions an
-    error, else the last line with text, else ""."""
+    """Return the last exception in `lines` that names a cause. Without one, return the last line
+    that mentions an error, else the last line with text, else ""."""
     filled = [line.rstrip() for line in lines if line.strip()]
     if not filled:
         return ""

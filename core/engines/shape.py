@@ -112,7 +112,7 @@ class Shape(Struct, frozen=True):
 
 class Mixture(Shape, frozen=True, kw_only=True):
     """A mixture of experts. In each layer but the first `dense_layers`, a token uses `active` of
-    the `experts`, and the shared expert if there is one. Their sizes are those of a gated MLP."""
+    the `experts`, and the shared expert if there is one. Each of them is a gated MLP."""
 
     experts: Size
     active: Size

@@ -118,8 +118,8 @@ def files_of(paths: Iterable[Path]) -> Files:
 
 
 def sha256(path: Path) -> str:
-    """Return the sha256 of a file, of all parts of a GGUF file, or of all safetensors files in a
-    folder, in order of their names. Raises OSError."""
+    """Return the sha256 of a file, or of all parts of a GGUF file. For a folder, return the sha256
+    of its safetensors files in the order of their names. Raises OSError."""
     paths = sorted(path.glob("*.safetensors")) if path.is_dir() else gguf_parts.paths(path)
     return _digest(files_of(paths))
 

@@ -258,8 +258,8 @@ def _meter_of(common: Compared, server: Server, has_scorer: bool) -> Meter:
 
 
 def _shape_of(server: Server) -> Shape | None:
-    """Return the layers and sizes of the server's model, or None if this machine does not have the
-    model's config or no operations can be computed from it."""
+    """Return the layers and sizes of the server's model, or None if they are unknown: this machine
+    lacks the model's config, or no operations can be computed from it."""
     if server.card.engine == "embedded":
         from core.engines.gguf_header import Gguf  # slow to import and rarely needed
 
