@@ -70,6 +70,12 @@ class Flights:
         """The events received in unfinished replies."""
         return sum(flight.events for flight in self._flights)
 
+    @property
+    def ages(self) -> list[float]:
+        """The seconds since each request was sent."""
+        now = asyncio.get_running_loop().time()
+        return [now - flight.sent for flight in self._flights]
+
     def is_at_work(self, since: float) -> bool:
         """Return whether the server is working: it has begun and not ended a reply, or it holds a
         request that was sent before `since` (in the event loop's time)."""

@@ -239,15 +239,14 @@ class Experiment(Generic[A]):
             counts["models"][completion.model] += 1
 
     def _accuracy(self) -> str:
-        """Format the mean accuracy (or score, or grade of proofs) of the newest populations. Return
-        "" if none is graded."""
+        """Format the mean accuracy (or score, or grade of proofs) of finished problems. Return ""
+        if none is graded."""
         progress = self.figures.progress
-        if not progress:
-            return ""
-        name = "score" if self.figures.has_scores else "accuracy"
-        if self.chosen.asks_for_proofs:
-            name = "grade"
-        return f"mean {name} {progress}"
+        if progress and self.chosen.asks_for_proofs:
+            return f"grade {progress}"
+        if progress and self.figures.has_scores:
+            return f"score {progress}"
+        return progress
 
     def _newest(self, complete: bool) -> tuple[dict[str, Any], Iterator[bytes], Path]:
         """Return the arguments of write.save: the document, the rows of all started problems, and
