@@ -130,18 +130,18 @@ class Bar:
     def _draw(self) -> None:
         total = max(self.total, self.done)
         texts = self._texts()
+        name = self.stage or self.name
         if self._drawn.disable:
             line = self._drawn.format_meter(
                 self.done,
                 total,
                 time.monotonic() - self._began,
-                prefix=self.name,
-                postfix=", ".join(filter(None, [self.stage, *texts])),
+                prefix=name,
+                postfix=", ".join(texts),
                 bar_format=FORMAT_IN_A_LOG,
             )
             print(line, file=sys.stderr, flush=True)
             return
-        name = self.stage or self.name
         self._drawn.desc = name
         self._drawn.total = total
         self._drawn.n = self.done
