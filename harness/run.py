@@ -3,7 +3,7 @@ seeds."""
 
 import asyncio
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, cast
@@ -18,8 +18,8 @@ from core.eval import by_answer
 from core.types import ANSWERS, Grader, Problem, Scaffold
 from harness.problems.check import check, checked
 from harness.problems.sets import ProblemSet
-from harness.report import tables
 from harness.report.data import Results
+from harness.report.final import final
 from harness.results.merge import merge
 from harness.session import session
 from harness.session.bar import Bar
@@ -85,15 +85,17 @@ async def run_all(
         return await experiment.run(), experiment.document
     folder = session.folder / session.name
     make_folder(folder)
-    say: Callable[[str], object] = str if bar else terminal.say
     paths = list[Path]()
     for number, config in enumerate(configs, 1):
-        say(f"run {number} of {len(configs)}: SEED={config.SEED}")
+        if bar is None:
+            terminal.say(f"run {number} of {len(configs)}: SEED={config.SEED}")
         name = f"{session.name}-seed{config.SEED}"
         changed = session.with_changes(name=name, config=config, folder=folder)
         experiment = Experiment(changed, scaffold, grader, bar, on_step=on_step)
         paths.append(await experiment.run())
-        say(f"{terminal.wrapped(tables.final(experiment.document))} ({paths[-1]})")
+        if bar is None:
+            line = final(experiment.document, Results(paths[-1]).problems)
+            terminal.say(f"{terminal.wrapped(line)} ({paths[-1]})")
         is_last = number == len(configs)
         merged = merge(paths, session.name, session.folder, complete=is_last)
     return merged

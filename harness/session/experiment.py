@@ -20,7 +20,9 @@ from core.generate import Generator
 from core.prompts import sampling_for
 from core.types import Completion, Grader, Message, Population, Sampling, Scaffold
 from harness import framing
-from harness.report import plot, run_table, tables
+from harness.report import plot, run_table
+from harness.report.data import Results
+from harness.report.final import control, final
 from harness.results import missing_answers, records, warnings, write
 from harness.results.metrics import RunMetrics
 from harness.results.server_warnings import COUNTS
@@ -285,7 +287,7 @@ def show(document: dict[str, Any], path: Path) -> None:
     """Print the table of a finished run or of merged runs, and save its plot if graded. `path` is
     the results file."""
     metrics = document["metrics"]
-    print(f"\n{run_table.text(document)}\n")
+    print(f"\n{run_table.text(document, has_legend=False)}\n")
     for warning in document["warnings"]:
         print(terminal.wrapped(f"note: {warning}", "  "))
     if reused := sum(metrics["reused"].values()):
@@ -303,5 +305,8 @@ def show(document: dict[str, Any], path: Path) -> None:
         picture = path.with_suffix(".png")
         plot.plot(document, picture)
         print(f"plot    {picture}")
+    run = Results(path)
     print(f"report  bash scripts/report.sh {document['experiment']}")
-    print(terminal.wrapped(tables.final(document)), flush=True)
+    if compared := control(run):
+        print(terminal.wrapped(f"control {compared}", " " * 8))
+    print(terminal.wrapped(final(document, run.problems)), flush=True)

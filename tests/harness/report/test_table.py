@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.report.final import final
 from harness.report.run_table import steps_table
 from harness.report.table import Column, Table
-from harness.report.tables import final, labels
+from harness.report.tables import labels
 from tests.helpers import documents
 
 TABLE = Table(
