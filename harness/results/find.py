@@ -42,11 +42,9 @@ def _unnamed(name: str, folder: Path, matches: Sequence[str], names: Collection[
     """Explain why a name opens no results. List the names that begin with it, or else all names."""
     if not names:
         return NO_RESULTS.format(folder)
-    if matches:
+    if len(matches) > 1:
         listed = ", ".join(sorted(matches))
-        return (
-            f"the results of several runs in {folder} begin with {name!r:.60}: {listed}. Name one"
-        )
+        return f"several results in {folder} begin with {name!r:.60}: {listed}. Name one"
     meant = similar(name, names)
     advice = f"Did you mean {meant}? " if meant else ""
     listed = ", ".join(sorted(names))
