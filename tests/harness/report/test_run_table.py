@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness.report.run_table import steps_table, text
+from harness.report.run_table import markdown, steps_table, text
 from tests.helpers import documents
 
 RATE = documents.RATE
@@ -113,12 +113,35 @@ def test_the_page_shows_counts_as_shares_and_marks_those_above_a_tenth() -> None
     assert "forced" not in shares and "forced" in page["legend"]
 
 
+def test_counts_that_are_not_0_stay_in_80_columns_and_times_go_first() -> None:
+    counts = {"truncated": 3, "unread": 2, "failed": 1, "doubtful": 5, "completions": 9}
+    costs = {"completion_tokens": 123_456, "generation_seconds": 123_456.0}
+    width = 80
+    lines = steps_table(document(counts | costs, counts | costs)).body(width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert all(head in lines[0] for head in ("truncated", "no answer", "failed"))
+    assert "seconds, tokens" in lines[-1]
+
+
+def test_markdown_has_every_table_of_the_text() -> None:
+    one = markdown(document({"problems": 1}))
+    assert "| step | mean accuracy | majority accuracy |" in one
+    assert "| pass@1 |" in one and "accuracies in %" in one
+    points = markdown(document({"problems": 1}, metrics={"proofs": PROOFS}))
+    assert "| source a | 1 |" in points and "grade missing, and not counted: 2 truncated" in points
+    wait = {"waits": 0, "mean_accuracy": RATE, "waited": 3, "completion_tokens": 40}
+    assert "**Waits**" in markdown(document({"problems": 1, "waits": [wait]}))
+
+
 def test_a_run_of_one_step_has_pass_at_k_below_its_table() -> None:
     one = text(document({"problems": 1}))
     assert "pass@1  50.0 [25.0, 75.0]\n" in one
     assert "pass@1  " not in text(document({"problems": 1}, {"problems": 1}))
     assert "\nseconds            summed over requests\n" in one
-    assert one.endswith("\naccuracies in %, with 95% intervals over problems")
+    unit = "\naccuracies in %, with 95% intervals over problems"
+    assert one.endswith(unit)
+    short = text(document({"problems": 1}), has_legend=False)
+    assert short.endswith(unit) and "summed over requests" not in short
 
 
 def test_graded_proofs_have_points_by_group_and_lines_for_missing_grades() -> None:
