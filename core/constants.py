@@ -344,21 +344,26 @@ def chosen_names(constant: str, value: str, names: Sequence[str]) -> list[str]:
     return chosen
 
 
-def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] = ()) -> A:
+def read(
+    kind: type[A],
+    namespace: Mapping[str, Any],
+    overrides: Sequence[str] = (),
+    help_command: str = "",
+) -> A:
     """Build constants from the upper-case names in an experiment's file. `overrides` such as "N=16"
     replace values. The environment may also set PROBLEMS. Raises UserError for an unknown name or
-    an invalid value."""
+    an invalid value. The message names the `help_command` (default: the experiment's --help)."""
     declared = rules(kind)
     values = constants_in(namespace)
-    pointer = f"All constants: {_command(namespace)}--help"
+    pointer = f"All constants: {help_command or _command(namespace)}"
     words = [*kind.words(), *overrides]
     if "PROBLEMS" in declared and os.environ.get("PROBLEMS"):
         values["PROBLEMS"] = os.environ["PROBLEMS"]
-    unknown = values.keys() - declared.keys()
+    unknown = [name for name in values if name not in declared]
     if unknown:
-        raise UserError(
-            f"the experiment's file has an unknown constant {min(unknown)!r:.60}. {pointer}"
-        )
+        listed = ", ".join(f"{name!r:.60}" for name in unknown)
+        advice = "".join(advice_on(name, declared, str(values[name])) for name in unknown)
+        raise UserError(f"the experiment's file has unknown constants: {listed}. {advice}{pointer}")
     for i, word in enumerate(words):
         name, equals, value = word.partition("=")
         if word == SWEEP:
@@ -388,8 +393,8 @@ def constants_in(namespace: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _command(namespace: Mapping[str, Any]) -> str:
-    """Return the command that runs an experiment of ours, or ""."""
+    """Return the command that prints the help of an experiment of ours, or "--help"."""
     file = Path(namespace.get("__file__", ""))
     if file.parent != ROOT / "experiments":
-        return ""
-    return f"bash scripts/run.sh {file.stem} "
+        return "--help"
+    return f"bash scripts/run.sh {file.stem} --help"

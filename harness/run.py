@@ -3,7 +3,7 @@ seeds."""
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, cast
@@ -12,6 +12,7 @@ from core import constants
 from core.base import terminal
 from core.base.errors import UserError
 from core.base.files import make_folder, results_dir
+from core.base.settings import SETTINGS
 from core.constants import C
 from core.engines import environment
 from core.eval import by_answer
@@ -171,10 +172,23 @@ def _command_of(
         problem_set = ProblemSet("given", checked, "given in Python")
     card = environment.card()
     words = [f"{constant}={value}" for constant, value in values.items()]
-    config = constants.read(scaffold.constants, card.constants_of(scaffold.constants), words)
+    kind = scaffold.constants
+    help_command = f'help("{kind.__module__}.{kind.__qualname__}")'
+    _refuse_settings(values)
+    config = constants.read(kind, card.constants_of(kind), words, help_command)
     default = getattr(scaffold.run, "__name__", "python")
     command = session.Command(name or session.named(config, default), config, card)
     return command, problem_set
+
+
+def _refuse_settings(names: Iterable[str]) -> None:
+    """Raise UserError if `names` contains settings, which are no constants."""
+    settings = [name for name in names if name in SETTINGS]
+    if settings:
+        raise UserError(
+            f"{', '.join(settings)} can't be arguments. Pass model=… and base_url=…, and set the "
+            'other settings before the call, such as os.environ["PORT"] = "30000"'
+        )
 
 
 def solve_sync(

@@ -154,7 +154,7 @@ def _add_rates(table: _Columns) -> None:
     if table.has_answers:
         result = "has the full score" if table.has_scores else "is right"
         meaning = f"mean chance that any of k members {result}"
-        table.add("pass@k", meaning, _best_pass, is_on_page=True)
+        _add_best_pass(table, meaning)
 
 
 def _plural(name: str) -> str:
@@ -167,13 +167,20 @@ def _full_score(step: Step) -> str:
     return interval(rates["1"]) if rates else NONE
 
 
-def _best_pass(step: Step) -> str:
-    """Format pass@k for the largest k."""
-    rates = step["pass_at_k"]
-    if not rates:
-        return NONE
-    largest = list(rates)[-1]
-    return f"pass@{largest} {interval(rates[largest])}"
+def _add_best_pass(table: _Columns, meaning: str) -> None:
+    """Add pass@k for the largest k of each step. The head names k if all steps have the same k."""
+    largest = {list(step["pass_at_k"])[-1] for step in table.steps if step["pass_at_k"]}
+    has_one_k = len(largest) == 1
+
+    def read(step: Step) -> str:
+        rates = step["pass_at_k"]
+        if not rates:
+            return NONE
+        k, rate = list(rates.items())[-1]
+        return interval(rate) if has_one_k else f"pass@{k} {interval(rate)}"
+
+    head = f"pass@{min(largest)}" if has_one_k else "pass@k"
+    table.add(head, meaning, read, is_on_page=True)
 
 
 def _add_costs(table: _Columns) -> None:

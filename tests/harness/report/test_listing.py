@@ -68,7 +68,7 @@ def test_every_table_of_the_report_pastes_as_markdown(
 ) -> None:
     main(["02_rsa_basic", "01_baseline", "--markdown"])
     shown = capsys.readouterr().out
-    assert shown.count("| step | mean accuracy |") == 2
+    assert shown.count("\n| step | mean accuracy |") == 2
     assert "| result | metric | difference |" in shown
     main(["02_rsa_basic", "--transitions", "--markdown"])
     assert "**Transitions**" in capsys.readouterr().out

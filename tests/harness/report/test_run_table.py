@@ -27,7 +27,7 @@ PROOFS: dict[str, Any] = {
     "missing": {"cut off": 2},
     "runs": None,
 }
-ANSWERS = ["mean accuracy", "majority accuracy", "pass@k"]
+ANSWERS = ["mean accuracy", "majority accuracy", "pass@1"]
 COSTS = ["tokens", "tokens so far", "seconds", "truncated", "forced"]
 COUNTS = ["no answer", "doubtful", "failed"]
 
@@ -56,7 +56,7 @@ def cells(head: str, *steps: dict[str, Any], **parts: Any) -> list[str]:
         (
             {"problems": 1, "runs": RUNS},
             {"runs": {"by": "mean", "seeds": [0]}},
-            ["step", *ANSWERS[:2], "mean, runs", "majority, runs", "pass@k", *COSTS, *COUNTS],
+            ["step", *ANSWERS[:2], "mean, runs", "majority, runs", "pass@1", *COSTS, *COUNTS],
         ),
         (
             {"problems": 1, "cost": 0.5},
@@ -91,7 +91,9 @@ def test_cells_are_figures_with_their_intervals_and_units() -> None:
     second = {"verification_tokens": 5, "completion_tokens": 1234, "generation_seconds": 1234.5}
     assert cells("step", first, second) == ["0 draft", "1"]
     assert cells("mean accuracy", first) == ["50.0 [25.0, 75.0]"]
-    assert cells("pass@k", first, {"pass_at_k": {}}) == ["pass@1 50.0 [25.0, 75.0]", "-"]
+    assert cells("pass@1", first, {"pass_at_k": {}}) == ["50.0 [25.0, 75.0]", "-"]
+    two = {"pass_at_k": {"1": RATE, "2": RATE}}
+    assert cells("pass@k", first, two) == ["pass@1 50.0 [25.0, 75.0]", "pass@2 50.0 [25.0, 75.0]"]
     assert cells("tokens", first, second) == ["≥ 10", "1,234 + 5"]
     assert cells("tokens so far", first, second) == ["10", "1,249"]
     assert cells("tokens so far", {"completion_tokens": None}, second) == ["unknown", "unknown"]

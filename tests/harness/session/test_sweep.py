@@ -156,7 +156,7 @@ def test_the_lead_of_the_best_is_corrected_for_all_pairs() -> None:
     assert alone[0].p_holm is not None and found[0].p_holm is not None
     assert alone[0].p_holm < LEVEL < found[0].p_holm == pytest.approx(28 * alone[0].p_holm)
     text = verdict(found, best)
-    assert "better than 0 of the 7" in text and "cheapest of these is N=1 " in text
+    assert "better than none of the 7" in text and "cheapest of these is N=1 " in text
 
 
 def test_a_map_averages_over_other_constants_and_lacks_what_did_not_run() -> None:
