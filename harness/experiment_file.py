@@ -76,8 +76,8 @@ def execute(path: Path, run_name: str = "<run_path>") -> dict[str, Any]:
         if line is None:
             raise
         fault = error.msg if isinstance(error, SyntaxError) else str(error)
-        place = f"{path.name}, line {line}"
-    raise UserError(f"{place} is not valid Python ({fault}). Correct it. Texts need quotes")
+        location = f"{path.name}, line {line}"
+    raise UserError(f"{location} is not valid Python ({fault}). Correct it. Texts need quotes")
 
 
 def _own_line(error: Exception, path: Path) -> int | None:

@@ -317,8 +317,8 @@ def meant(unknown: str) -> str:
 def listing(unknown: str = "") -> str:
     """Return advice on cards for an error. It begins with the card that resembles an `unknown`
     name."""
-    own = f"give the path of a copy of {FOLDER / TEMPLATE}.toml"
-    return f"{meant(unknown)}Cards: {', '.join(names())}. For your own card, {own}"
+    remedy = f"give the path of a copy of {FOLDER / TEMPLATE}.toml"
+    return f"{meant(unknown)}Cards: {', '.join(names())}. For your own card, {remedy}"
 
 
 def read(path: Path) -> Card:

@@ -203,9 +203,7 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
     first, *others = results
     names = tables.labels(results, 200)
     pairs = [pair(first, other, anyway) for other in others]
-    notes = _notes_on_runs(results)
-    for compared in pairs:
-        notes += compared.notes
+    notes = _notes(results, pairs)
     if len(pairs) > 1:
         notes.append("Holm: p corrected for all p-values of this table")
     lines = [_figures(results, names).text(columns())]
@@ -225,16 +223,12 @@ def markdown(results: Sequence[Result], anyway: bool = False) -> str:
     pairs = [pair(results[0], other, anyway) for other in results[1:]]
     named = [replace(compared, name=name) for compared, name in zip(pairs, names[1:], strict=True)]
     paired_by_problem = differences(named, names[0])
-    notes = _notes_on_runs(results)
-    for compared in pairs:
-        notes += compared.notes
-    parts = [_figures(results, names).markdown(), paired_by_problem.markdown()]
-    parts.append(paired_by_problem.legend_end)
-    return "\n\n".join([*parts, *(f"- {note}" for note in notes)])
+    parts = [_figures(results, names).markdown(), paired_by_problem.markdown(), ABOUT]
+    return "\n\n".join([*parts, *(f"- {note}" for note in _notes(results, pairs))])
 
 
-def _notes_on_runs(results: Sequence[Result]) -> list[str]:
-    """Describe runs that lack problems, and merged runs."""
+def _notes(results: Sequence[Result], pairs: Sequence[Pair]) -> list[str]:
+    """Describe runs that lack problems, merged runs, and differences between runs."""
     notes = []
     for run in results:
         expected = run.head.problem_set["n"]
@@ -247,6 +241,8 @@ def _notes_on_runs(results: Sequence[Result]) -> list[str]:
         if run.head.runs:
             merge = tables.merged(run.head.document)
             notes.append(f"{run.name} is the {merge}. Its tokens are means over the runs")
+    for compared in pairs:
+        notes += compared.notes
     return notes
 
 

@@ -35,7 +35,7 @@ from harness.report.tables import (
 )
 from harness.results import over_runs as runs_merged
 from harness.results import read
-from harness.results.model import Head, ProblemResult, has_scores, total
+from harness.results.model import Head, ProblemResult, StepResult, has_scores, total
 from harness.results.warnings import is_ungraded
 
 CONTROL = "12_majority"  # an experiment with a plain vote
@@ -108,18 +108,26 @@ def gain_of(document: Document, problems: Sequence[ProblemResult]) -> Paired | N
     problem are merged. Return None without graded problems."""
     begun = [problem for problem in problems if problem.steps]
     runs = document.get("runs") or {"by": "mean", "seeds": [0]}
-    shape = (-1, len(runs["seeds"]))
-    before = _array([problem.steps[0].majority_correct for problem in begun]).reshape(shape)
-    after = _array([problem.steps[-1].majority_correct for problem in begun]).reshape(shape)
-    has_both = ~(np.isnan(before) | np.isnan(after)).all(axis=1)
+    count = len(runs["seeds"])
+    before = _table([problem.steps[0] for problem in begun], count)
+    after = _table([problem.steps[-1] for problem in begun], count)
+    lacks_one = np.isnan(before) | np.isnan(after)
+    has_both = ~lacks_one.all(axis=1)
     if not has_both.any():
         return None
-    merged = [runs_merged.merged(values[has_both], runs["by"]) for values in (before, after)]
-    return paired(*merged)
+    first = runs_merged.merged(before[has_both], runs["by"])
+    last = runs_merged.merged(after[has_both], runs["by"])
+    return paired(first, last)
 
 
-def _array(votes: Sequence[float | None]) -> runs_merged.Values:
-    return np.array([math.nan if vote is None else vote for vote in votes])
+def _table(steps: Sequence[StepResult], runs: int) -> runs_merged.Values:
+    """Return the votes of `steps`, with a row for each problem and a column for each run. A vote
+    without a grade is nan."""
+    votes = []
+    for step in steps:
+        vote = step.majority_correct
+        votes.append(math.nan if vote is None else vote)
+    return np.array(votes).reshape(-1, runs)
 
 
 def _ratio(steps: Sequence[Document]) -> float | None:
@@ -165,9 +173,9 @@ def _equal_samples(document: Document) -> int:
     ratio = _ratio(steps)
     has_votes = not is_of_proofs(document) and not is_ungraded(document)
     has_several = first["completions"] > first["problems"] > 0
-    if not (has_votes and has_several and ratio) or _is_lost(document):
-        return 0
     tokens = first["completion_tokens"]
+    if not (has_votes and has_several and ratio and tokens) or _is_lost(document):
+        return 0
     all_tokens = ratio * (tokens + first["verification_tokens"])
     samples = first["completions"] / first["problems"]
     equal = round(samples * all_tokens / tokens)

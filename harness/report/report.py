@@ -107,16 +107,8 @@ def parser() -> Parser:
     add("results", nargs="*", help=". ".join([kinds, *names]))
     add("--all", action="store_true", help="show the newest results of each name on one page")
     add("--out", type=Path, help="the HTML file (default: next to the first results)")
-    add(
-        "--all-inside",
-        action="store_true",
-        help="put all texts into the page, whatever their size",
-    )
-    add(
-        "--anyway",
-        action="store_true",
-        help="also print comparisons across problem sets and models",
-    )
+    add("--all-inside", action="store_true", help="put all texts into the page, of any size")
+    add("--anyway", action="store_true", help="also compare across problem sets and models")
     add(
         "--live",
         action="store_true",
@@ -132,11 +124,7 @@ def parser() -> Parser:
         help="only draw PNG and SVG (default: figures)",
     )
     add("--jsonl", nargs="?", const="", metavar="FILE", help=JSONL)
-    add(
-        "--markdown",
-        action="store_true",
-        help="only print the tables, in Markdown",
-    )
+    add("--markdown", action="store_true", help="only print the tables, in Markdown")
     add(
         "--transitions",
         action="store_true",

@@ -42,8 +42,10 @@ def split(columns: Iterable[Column]) -> tuple[list[Column], str]:
             zeros.append(column.head)
         else:
             others.append(column)
+    if not zeros:
+        return others, ""
     names = ", ".join(zeros)
-    return others, f"{ZEROS}: {names}" if zeros else ""
+    return others, f"{ZEROS}: {names}"
 
 
 def meanings(columns: Iterable[Column]) -> list[tuple[str, str]]:
@@ -85,11 +87,12 @@ class Table:
         row."""
         columns, _ = self._fitted(width)
         parts = [labelled(meanings(columns)), wrapped(self.legend_end)]
-        return "\n".join(part for part in parts if part)
+        return "\n".join(filter(None, parts))
 
     def _printed(self) -> tuple[list[Column], str]:
         """Return the columns that are not only for the page, as `split` does."""
-        return split(column for column in self.columns if not column.is_on_page)
+        printed = [column for column in self.columns if not column.is_on_page]
+        return split(printed)
 
     def _fitted(self, width: int) -> tuple[list[Column], str]:
         """Choose the columns that fit into `width`, and format them with the lines below them."""
@@ -123,7 +126,8 @@ class Table:
             lines.append(f"| {cells} |")
         body = "\n".join(lines)
         title = f"**{self.title}**" if self.title else ""
-        return "\n\n".join(part for part in (title, body, zeros) if part)
+        parts = [title, body, zeros]
+        return "\n\n".join(filter(None, parts))
 
     def page(self, numbers: Mapping[str, int] | None = None) -> dict[str, Any]:
         """Return the table for the page, without columns of zeros. `numbers` maps results to
