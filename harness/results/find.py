@@ -41,7 +41,7 @@ def path_of(name: str, folder: Path, also_comparisons: bool = False) -> Path:
 def _unnamed(name: str, folder: Path, matches: Sequence[str], names: Collection[str]) -> str:
     """Explain why a name opens no results. List the names that begin with it, or else all names."""
     if not names:
-        return NO_RESULTS.format(folder)
+        return f"{name!r:.60} names no results. There are {NO_RESULTS.format(folder)}"
     if len(matches) > 1:
         listed = ", ".join(sorted(matches))
         return f"several results in {folder} begin with {name!r:.60}: {listed}. Name one"

@@ -159,4 +159,4 @@ def test_all_lines_fit_a_terminal_of_80_columns(
     assert [
         line for line in lines if len(line) > 80 and not line.startswith(("results ", "plot "))
     ] == []
-    assert any("no room for: " in line for line in lines) and lines[-1].startswith("final: ")
+    assert any("0 in all rows: " in line for line in lines) and lines[-1].startswith("final: ")
