@@ -159,6 +159,12 @@ def test_the_lead_of_the_best_is_corrected_for_all_pairs() -> None:
     assert "better than none of the 7" in text and "cheapest of these is N=1 " in text
 
 
+def test_runs_with_equal_votes_have_no_best() -> None:
+    equal = [row("N=1", [0.0] * 5, tokens=2), row("N=2", [0.0] * 5, tokens=1)]
+    text = verdict(equal, equal[0])
+    assert "none is best" in text and "N=2 (1 tokens)" in text and "better than" not in text
+
+
 def test_a_map_averages_over_other_constants_and_lacks_what_did_not_run() -> None:
     values = {
         f"{n}{k}{t}": {"N": n, "K": k, "T": t}
