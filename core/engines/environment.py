@@ -24,7 +24,7 @@ from core.engines.protocol import Key, is_local, is_unspecified
 from core.engines.wanted import Hosting, Remote, Wanted, hub_model, with_openai_names
 
 # settings that choose a model and its server, in the order in which a command has them
-CHOOSING = ("RESULTS_DIR", "BASE_URL", "PORT", "ENGINE", "REVISION", "EFFORT", "MODEL")
+CHOOSING = ("BASE_URL", "PORT", "ENGINE", "REVISION", "EFFORT", "MODEL")
 OPENAI_KEY = "OPENAI_API_KEY"
 # an account's organisation and project, and headers of any kind
 OPENAI_SETTINGS = ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS")

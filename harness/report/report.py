@@ -27,6 +27,10 @@ JSONL = (
     "grades). FILE can be - for standard output (default: NAME.jsonl next to the results)"
 )
 
+ABOUT = (
+    "List all results, or show some as an HTML page and as tables, with a legend of the columns."
+)
+
 
 def show(runs: Sequence[Results], anyway: bool = False) -> None:
     """Print the tables of `runs` and compare the runs. `anyway` compares them even if problem sets
@@ -100,7 +104,7 @@ def figures(runs: Sequence[Results], folder: Path) -> list[Path]:
 
 def parser() -> Parser:
     """Return the parser of the command."""
-    parser = Parser(prog="report.sh", description="Show results as an HTML page and as tables.")
+    parser = Parser(prog="report.sh", description=ABOUT)
     add = parser.add_argument
     names = [entry["named"] for entry in registry.entries().values() if "named" in entry]
     kinds = "names of results or comparisons, or paths of .json files (default: list all results)"
