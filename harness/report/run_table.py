@@ -153,8 +153,7 @@ def _add_rates(table: _Columns) -> None:
         table.add_over_runs("majority, runs", "votes", "majority_accuracy")
     if table.has_answers:
         result = "has the full score" if table.has_scores else "is right"
-        meaning = f"mean chance that any of k members {result}"
-        _add_best_pass(table, meaning)
+        _add_best_pass(table, result)
 
 
 def _plural(name: str) -> str:
@@ -167,8 +166,9 @@ def _full_score(step: Step) -> str:
     return interval(rates["1"]) if rates else NONE
 
 
-def _add_best_pass(table: _Columns, meaning: str) -> None:
-    """Add pass@k for the largest k of each step. The head names k if all steps have the same k."""
+def _add_best_pass(table: _Columns, result: str) -> None:
+    """Add pass@k for the largest k of each step. The head names k if all steps have the same k.
+    `result` describes a passing member."""
     largest = {list(step["pass_at_k"])[-1] for step in table.steps if step["pass_at_k"]}
     has_one_k = len(largest) == 1
 
@@ -179,8 +179,9 @@ def _add_best_pass(table: _Columns, meaning: str) -> None:
         k, rate = list(rates.items())[-1]
         return interval(rate) if has_one_k else f"pass@{k} {interval(rate)}"
 
-    head = f"pass@{min(largest)}" if has_one_k else "pass@k"
-    table.add(head, meaning, read, is_on_page=True)
+    k = min(largest) if has_one_k else "k"
+    meaning = f"mean chance that any of {k} members {result}"
+    table.add(f"pass@{k}", meaning, read, is_on_page=True)
 
 
 def _add_costs(table: _Columns) -> None:

@@ -113,7 +113,7 @@ def test_a_run_without_scores_has_no_columns_for_them(
     for step in document["metrics"]["steps"]:
         del step["partly_right"]
     heads = [column.head for column in steps_table(document).columns]
-    assert heads[1:4] == ["mean accuracy", "majority accuracy", "pass@k"]
+    assert heads[1:3] == ["mean accuracy", "majority accuracy"] and heads[3].startswith("pass@")
     assert "partly right" not in heads
 
 
