@@ -104,7 +104,7 @@ def _gain(document: Document, problems: Sequence[ProblemResult]) -> list[str]:
 
 
 def gain_of(document: Document, problems: Sequence[ProblemResult]) -> Paired | None:
-    """Pair the votes (or points) of the last step with those of step 0, by problem. The runs of a
+    """Pair the votes (or points) of the last step with step 0's, by problem. The runs of a
     problem are merged. Return None without graded problems."""
     begun = [problem for problem in problems if problem.steps]
     runs = document.get("runs") or {"by": "mean", "seeds": [0]}

@@ -52,7 +52,7 @@ class Listing:
         return cls(folder, {name: heads[name] for name in newest}, folders, notes)
 
     def table(self) -> Table:
-        """Tabulate the results. If all are of one model, the title names it."""
+        """Tabulate the results. If all have one model, the title names it."""
         heads = list(self.heads.values())
         models = [cut(one_line(head.model["name"]), LONGEST) for head in heads]
         title = f"Results in {self.folder}, the newest first"

@@ -33,7 +33,7 @@ class Column:
 
 
 def split(columns: Iterable[Column]) -> tuple[list[Column], str]:
-    """Separate columns of zeros from `columns`. Return the others, and a text that names the
+    """Split `columns` into columns of zeros and others. Return the others, and a text that names the
     columns of zeros, or ""."""
     others: list[Column] = []
     zeros: list[str] = []
