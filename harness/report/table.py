@@ -33,8 +33,8 @@ class Column:
 
 
 def split(columns: Iterable[Column]) -> tuple[list[Column], str]:
-    """Split `columns` into columns of zeros and others. Return the others, and a text that names the
-    columns of zeros, or ""."""
+    """Split `columns` into columns of zeros and others. Return the others, and a text that names
+    the columns of zeros, or ""."""
     others: list[Column] = []
     zeros: list[str] = []
     for column in columns:
