@@ -140,6 +140,7 @@ def test_only_numbers_and_choices_are_lists() -> None:
     steps = expand("N=4,8", "T=1,4,2")
     assert [cell.name for cell in steps.asking] == ["N=4,T=4", "N=8,T=4"]
     assert steps.max_completions(steps.common) == (4 + 8) * 5
+    assert steps.shared_completions == (4 + 8) * (2 + 3)
 
 
 def row(name: str, scores: list[float], tokens: float = 1.0) -> Row:
