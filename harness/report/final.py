@@ -80,7 +80,7 @@ def _rate(document: Document) -> str:
 def _is_lost(document: Document) -> bool:
     """Return whether all completions of the last step failed."""
     last = document["metrics"]["steps"][-1]
-    return 0 < last["completions"] == last["failed"]
+    return bool(0 < last["completions"] == last["failed"])
 
 
 def _gain(document: Document, problems: Sequence[ProblemResult]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ def folder(results: Path) -> Path:
     """Write results of three runs that ended one after another, and one partial run."""
     reports.results(results)
     first = json.loads((results / "02_rsa_basic.json").read_text())
-    changes = (
+    changes: tuple[tuple[str, str, dict[str, Any]], ...] = (
         ("01_baseline", "2026-01-03T00:00:00+00:00", {}),
         ("01_baseline.20260101-000000", "2026-01-01T00:00:00+00:00", {}),
         ("07_nomos.partial", "2026-01-02T00:00:00+00:00", {"complete": False}),
