@@ -309,4 +309,4 @@ def show(document: dict[str, Any], path: Path) -> None:
     print(f"report  bash scripts/report.sh {document['experiment']}")
     if compared := control(run):
         print(terminal.wrapped(f"control {compared}", " " * 8))
-    print(terminal.wrapped(final(document, run.problems)), flush=True)
+    print(terminal.wrapped(final(document, run.problems), " " * 7), flush=True)
