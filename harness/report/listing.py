@@ -54,7 +54,7 @@ class Listing:
     def table(self) -> Table:
         """Tabulate the results. If all have one model, the title names it."""
         heads = list(self.heads.values())
-        models = [cut(one_line(head.model["name"]), LONGEST) for head in heads]
+        models = [one_line(head.model["name"], 80) for head in heads]
         title = f"Results in {self.folder}, the newest first"
         has_one_model = len(set(models)) == 1
         if has_one_model:
@@ -62,7 +62,7 @@ class Listing:
         table = [
             Column("result", [one_line(name, 80) for name in self.heads]),
             Column("set", [cut(one_line(head.problem_set["name"]), LONGEST) for head in heads]),
-            Column("model", models, rank=1),
+            Column("model", [cut(model, LONGEST) for model in models], rank=1),
             Column("n", [str(head.problem_set["n"]) for head in heads]),
             Column("ended", [_date(head.ended) for head in heads], rank=2),
             Column("final accuracy", [_accuracy(head) for head in heads]),
