@@ -4,6 +4,7 @@ A request may queue longer while other replies arrive, unless it is overtaken.
 """
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -73,7 +74,7 @@ class Flights:
     @property
     def ages(self) -> list[float]:
         """The seconds since each request was sent."""
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()  # the clock of event loops. No loop runs when a bar is closed
         return [now - flight.sent for flight in self._flights]
 
     def is_at_work(self, since: float) -> bool:
