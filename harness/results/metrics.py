@@ -108,8 +108,8 @@ class RunMetrics:
 
     @property
     def progress(self) -> str:
-        """The mean accuracy (or score) of finished problems after their first and last step, like
-        "t=0 22%, t=5 97%, 10 of 20 problems", or "" if none is graded."""
+        """The mean accuracy (or score) of finished problems after their first and last step: "t=0
+        22%, t=5 97%, 10 of 20 problems". It is "" if none is graded."""
         ended = []
         for populations, has_ended in zip(self._populations, self.finished, strict=True):
             if has_ended and populations and not math.isnan(populations[-1].mean):

@@ -27,7 +27,7 @@ class Bar:
     """A progress bar of `done` out of `total` units, which are completions or theorems. Use it as a
     context manager. Callers may change `total`, which may be too low, and `stage`, the part of the
     command that runs. For other units than completions, callers call `note` for each completion and
-    `ended` for each unit, and set `ages`, the seconds since each unit in progress began."""
+    `ended` for each unit. They set `ages`, the seconds since each unit in progress began."""
 
     def __init__(self, name: str, total: int, unit: str = "completions") -> None:
         self.name = name

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 Seconds = NDArray[np.float64]
 
 SHARE = 0.2  # of the requests in flight must have ended before there is an estimate
-RECENT = 1000  # ended requests that are used (those of later steps may take longer)
+RECENT = 1000  # ended requests that are used (in later steps, requests may take longer)
 COUNTS = 60  # counts of the requests in flight that are used
 DRAWS = 3  # simulations, whose mean is the estimate
 SIMULATED = 2000  # requests. Of more, the first ones take the mean duration
@@ -55,7 +55,7 @@ class TimeLeft:
 
 
 class Lifetimes:
-    """The distribution of durations, from the durations of ended requests and the ages of those in
+    """The distribution of durations, from durations of ended requests and ages of requests in
     flight."""
 
     def __init__(self, durations: Sequence[float], ages: Sequence[float]) -> None:
