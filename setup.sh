@@ -113,6 +113,10 @@ install() {
     fleet | inspect | dev) size="100 to 300 MB more, about a minute" ;;
   esac
   say "setting up $venv (once): $size …"
+  # 9>&- closes the file .venv.lock, because the last sleep outlives this script and must not hold its lock.
+  while sleep 30 && kill -0 $$ 2>/dev/null; do say "setting up $venv: $SECONDS s so far …"; done 9>&- &
+  local clock=$!
+  children+=("$clock")
   [ -x "$venv/bin/python" ] || "$python" -m venv --without-pip "$venv" || cannot_make "$venv"
   # A venv needs 8 s to get its own pip. If this Python has a pip (22.3 or newer), that pip installs the packages meanwhile.
   local pip=("$venv/bin/python" -m pip) own=
@@ -138,10 +142,6 @@ install() {
     parts=("${files[*]/#/-r }")
   fi
   : >"$venv/.pip.log"
-  # 9>&- closes the file .venv.lock, because the last sleep outlives this script and must not hold its lock.
-  while sleep 30 && kill -0 $$ 2>/dev/null; do say "setting up $venv: $SECONDS s so far …"; done 9>&- &
-  local clock=$!
-  children+=("$clock")
   for part in "${parts[@]}"; do
     # shellcheck disable=SC2086  # two words: -r FILE
     "${pip[@]}" install "${options[@]}" $part >>"$venv/.pip.log" 2>&1 &

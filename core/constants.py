@@ -16,8 +16,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from core.base.errors import UserError
-from core.base.files import ROOT
-from core.base.settings import advice_on
+from core.base.settings import advice_on, help_of
 
 # Sampling parameters that no constant sets. Runs send neutral values to engines that know them.
 PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
@@ -350,20 +349,26 @@ def identity(config: ConstantGroup, kind: type[ConstantGroup] | None = None) -> 
     return identity
 
 
-def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] = ()) -> A:
+def read(
+    kind: type[A],
+    namespace: Mapping[str, Any],
+    overrides: Sequence[str] = (),
+    help_command: str = "",
+) -> A:
     """Build constants from the upper-case names in an experiment's file. `overrides` such as "N=16"
-    replace values. The environment may set PROBLEMS. Raises UserError for a bad name or value."""
+    replace values. The environment may also set PROBLEMS. Raises UserError for an unknown name or
+    an invalid value. The message names the `help_command` (default: the experiment's --help)."""
     declared = rules(kind)
     values = constants_in(namespace)
-    pointer = f"All constants: {_command(namespace)}--help"
+    pointer = f"All constants: {help_command or help_of(namespace)}"
     words = [*kind.words(), *overrides]
     if "PROBLEMS" in declared and os.environ.get("PROBLEMS"):
         values["PROBLEMS"] = os.environ["PROBLEMS"]
-    unknown = values.keys() - declared.keys()
+    unknown = [name for name in values if name not in declared]
     if unknown:
-        raise UserError(
-            f"the experiment's file has an unknown constant {min(unknown)!r:.60}. {pointer}"
-        )
+        listed = ", ".join(f"{name!r:.60}" for name in unknown)
+        advice = "".join(advice_on(name, declared, str(values[name])) for name in unknown)
+        raise UserError(f"the experiment's file has unknown constants: {listed}. {advice}{pointer}")
     for i, word in enumerate(words):
         name, equals, value = word.partition("=")
         if word == SWEEP:
@@ -390,11 +395,3 @@ def constants_in(namespace: Mapping[str, Any]) -> dict[str, Any]:
     constant."""
     names = [name for name in namespace if name.isupper() and not name.startswith("_")]
     return {name: namespace[name] for name in names if not is_dataclass(namespace[name])}
-
-
-def _command(namespace: Mapping[str, Any]) -> str:
-    """Return the command that runs an experiment of ours, or ""."""
-    file = Path(namespace.get("__file__", ""))
-    if file.parent != ROOT / "experiments":
-        return ""
-    return f"bash scripts/run.sh {file.stem} "

@@ -130,6 +130,11 @@ class Generator:
         return len(self.client.http.flights)
 
     @property
+    def ages(self) -> list[float]:
+        """The seconds since each request in flight was sent."""
+        return self.client.http.flights.ages
+
+    @property
     def streamed(self) -> int:
         """An estimate of the tokens received in unfinished replies, or 0 if the server does not
         stream."""

@@ -161,9 +161,9 @@ def _not_servable(wanted: Wanted, why: str) -> UserError:
             f"there is no file {model}. Check the path, or unset MODEL for the embedded model"
         )
     return UserError(
-        f"MODEL={model} can't be served, because {why}. Set BASE_URL for a model on a server, set "
-        f"MODEL to an existing .gguf file, or unset MODEL for the embedded model. "
-        f"{cards.listing(model)}"
+        f"MODEL={model} can't be served, because {why}. {cards.meant(model)}Set BASE_URL for a "
+        "model on a server, set MODEL to an existing .gguf file, or unset MODEL for the embedded "
+        f"model. {cards.listing()}"
     )
 
 

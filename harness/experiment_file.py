@@ -1,8 +1,11 @@
-"""Load scaffolds and constants from the files in experiments/."""
+"""Load scaffolds and constants from the files in experiments/.
+
+`python -m harness.experiment_file FILE [NAME=value …]` runs an experiment for scripts/run.sh."""
 
 import re
 import runpy
 import sys
+import traceback
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
@@ -43,7 +46,7 @@ def load(name: str) -> ExperimentFile:
     UserError."""
     path = _path(name)
     try:
-        namespace = runpy.run_path(str(path))
+        namespace = execute(path)
     except ModuleNotFoundError as error:
         if error.name != "labs":
             raise
@@ -60,6 +63,31 @@ def load(name: str) -> ExperimentFile:
             "add one"
         )
     return ExperimentFile(path.stem, planned, namespace)
+
+
+def execute(path: Path, run_name: str = "<run_path>") -> dict[str, Any]:
+    """Execute an experiment's file as the module `run_name`, and return its globals. Raises
+    UserError for an error in its own lines, such as a constant without quotes. Errors in modules
+    that it calls are bugs, and pass."""
+    try:
+        return runpy.run_path(str(path), run_name=run_name)
+    except (NameError, SyntaxError, TypeError) as error:
+        line = _own_line(error, path)
+        if line is None:
+            raise
+        fault = error.msg if isinstance(error, SyntaxError) else str(error)
+        location = f"{path.name}, line {line}"
+    raise UserError(f"{location} is not valid Python ({fault}). Correct it. Texts need quotes")
+
+
+def _own_line(error: Exception, path: Path) -> int | None:
+    """Return the line of a file that raised the error outside of functions, or None if another
+    place raised it."""
+    if isinstance(error, SyntaxError):
+        return error.lineno if error.filename == str(path) else None
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    is_own = last.filename == str(path) and last.name == "<module>"
+    return last.lineno if is_own else None
 
 
 def _path(name: str) -> Path:
@@ -129,3 +157,17 @@ def _constants_with(
             values[declared.name] = field(default=default, metadata=declared.metadata)
     members = {"__annotations__": types, **values}
     return type("Constants", (scaffold.constants,), members)
+
+
+def main() -> None:
+    """Run the experiment whose file is the first argument. The other arguments are its own."""
+    del sys.argv[0]
+    try:
+        execute(Path(sys.argv[0]), "__main__")
+    except UserError:
+        with command():
+            raise
+
+
+if __name__ == "__main__":
+    main()

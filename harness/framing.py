@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from core.base.errors import UserError
+from core.base.errors import RowError, UserError
 from core.base.files import DATA, read_text, storable
 from core.constants import AUTO, BOXED, WHOLE, A, Framed
 from core.engines.cards import Card
@@ -21,12 +21,18 @@ from core.prompts import Request, aggregate, solve
 from core.types import CHARACTERS, Message, Problem
 from harness.problems.check import check
 from harness.problems.columns import cells_of, column_names, fields_of, text_of
+from harness.problems.faults import Faults
 from harness.problems.rows import read_rows
 
 OURS = DATA / "shots.json"
 # worked aggregations before an aggregation, because each shows several candidates
 MAX_AGGREGATIONS = 2
 AGGREGATING = "[aggregate]"  # the line of a prompt's file that begins the prompt for aggregation
+NO_SOLUTION = "an answer or a worked solution is missing"
+ADVICE = (
+    f"Add both, the solution as {column_names('solution')}. If a row has candidates, each of them "
+    "needs both, too"
+)
 _PLACEHOLDER = re.compile(r"\{(problem|candidates)\}")
 _EMPTY_PROBLEM = Problem("", "", None)
 
@@ -207,18 +213,18 @@ def _built_in(value: str, answer_form: str) -> tuple[Shot, ...]:
 
 
 def _read(path: Path, answer_form: str) -> tuple[Shot, ...]:
-    """Read the shots of a file. Raises UserError for a row without a worked solution."""
+    """Read the shots of a file. Raises UserError with all rows without a worked solution."""
     shots = []
-    for number, problem in enumerate(check(read_rows(path), str(path)), 1):
+    faults = Faults()
+    rows = read_rows(path)
+    for (location, _), problem in zip(rows, check(rows, str(path)), strict=True):
         replies = _replies(problem, answer_form)
         if problem.is_proof or not all(replies):
-            raise UserError(
-                f"row {number} of {path} needs an answer and a worked {column_names('solution')}. "
-                "So "
-                'does each of its "candidates", if it has any'
-            )
+            faults.add(location, RowError(NO_SOLUTION, ADVICE))
+            continue
         reply, *candidates = replies
         shots.append(Shot(replace(problem, answer_form=answer_form), reply, tuple(candidates)))
+    faults.check()
     return tuple(shots)
 
 

@@ -82,6 +82,12 @@ class Grid:
         """Return the highest number of completions per problem and seed, summed over runs."""
         return sum(cell.scaffold.max_completions(cell.config) for cell in self.asking)
 
+    @property
+    def shared_completions(self) -> int:
+        """The completions per problem and seed that runs read from other runs of the sweep."""
+        of_all = sum(cell.scaffold.max_completions(cell.config) for cell in self.cells)
+        return of_all - self.max_completions(self.common)
+
     def texts_shown(self, config: Constants) -> int:
         return max(cell.scaffold.texts_shown(cell.config) for cell in self.cells)
 

@@ -3,7 +3,7 @@ seeds."""
 
 import asyncio
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, cast
@@ -12,14 +12,15 @@ from core import constants
 from core.base import terminal
 from core.base.errors import UserError
 from core.base.files import make_folder, results_dir
+from core.base.settings import SETTINGS
 from core.constants import C
 from core.engines import environment
 from core.eval import by_answer
 from core.types import ANSWERS, Grader, Problem, Scaffold
 from harness.problems.check import check, checked
 from harness.problems.sets import ProblemSet
-from harness.report import tables
 from harness.report.data import Results
+from harness.report.final import final
 from harness.results.merge import merge
 from harness.session import session
 from harness.session.bar import Bar
@@ -85,15 +86,17 @@ async def run_all(
         return await experiment.run(), experiment.document
     folder = session.folder / session.name
     make_folder(folder)
-    say: Callable[[str], object] = str if bar else terminal.say
     paths = list[Path]()
     for number, config in enumerate(configs, 1):
-        say(f"run {number} of {len(configs)}: SEED={config.SEED}")
+        if bar is None:
+            terminal.say(f"run {number} of {len(configs)}: SEED={config.SEED}")
         name = f"{session.name}-seed{config.SEED}"
         changed = session.with_changes(name=name, config=config, folder=folder)
         experiment = Experiment(changed, scaffold, grader, bar, on_step=on_step)
         paths.append(await experiment.run())
-        say(f"{terminal.wrapped(tables.final(experiment.document))} ({paths[-1]})")
+        if bar is None:
+            line = final(experiment.document, Results(paths[-1]).problems)
+            terminal.say(f"{terminal.wrapped(line)} ({paths[-1]})")
         is_last = number == len(configs)
         merged = merge(paths, session.name, session.folder, complete=is_last)
     return merged
@@ -169,10 +172,23 @@ def _command_of(
         problem_set = ProblemSet("given", checked, "given in Python")
     card = environment.card()
     words = [f"{constant}={value}" for constant, value in values.items()]
-    config = constants.read(scaffold.constants, card.constants_of(scaffold.constants), words)
+    kind = scaffold.constants
+    help_command = f'help("{kind.__module__}.{kind.__qualname__}")'
+    _refuse_settings(values)
+    config = constants.read(kind, card.constants_of(kind), words, help_command)
     default = getattr(scaffold.run, "__name__", "python")
     command = session.Command(name or session.named(config, default), config, card)
     return command, problem_set
+
+
+def _refuse_settings(names: Iterable[str]) -> None:
+    """Raise UserError if `names` contains settings, which are no constants."""
+    settings = [name for name in names if name in SETTINGS]
+    if settings:
+        raise UserError(
+            f"{', '.join(settings)} can't be arguments. Pass model=… and base_url=…, and set the "
+            'other settings before the call, such as os.environ["PORT"] = "30000"'
+        )
 
 
 def solve_sync(

@@ -70,11 +70,11 @@ fi
 case " $* " in
   *" --help "* | *" -h "*)
     if [ -x "$root/.venv/bin/python" ]; then
-      PYTHONPATH=$root "$root/.venv/bin/python" "$file" "$@"
+      PYTHONPATH=$root "$root/.venv/bin/python" -m harness.experiment_file "$file" "$@"
     else  # only the harness knows ranges and defaults, so print the text of the file
       sed -e '1s/^"""//' -e '/^from \|^import \|^if __name__\|^"""$\|^    run(/d' "$file"
     fi
     settings; exit 0 ;;
 esac
 bash "$root/setup.sh" harness
-PYTHONPATH=$root exec "$root/.venv/bin/python" "$file" "$@"
+PYTHONPATH=$root exec "$root/.venv/bin/python" -m harness.experiment_file "$file" "$@"

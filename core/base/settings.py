@@ -1,9 +1,12 @@
 """Name the settings in the environment, and advise on unknown constants."""
 
 import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from core.base.errors import UserError, one_line
+from core.base.files import ROOT
 
 # Settings of servers and folders (docs/engines.md). They are environment variables and precede a
 # command.
@@ -66,3 +69,11 @@ def chosen_names(constant: str, value: str, names: Sequence[str]) -> list[str]:
                 f"{constant} names {name!r:.40}. Give one or several of {', '.join(names)}, or all"
             )
     return chosen
+
+
+def help_of(namespace: Mapping[str, Any]) -> str:
+    """Return the command that prints the help of an experiment of ours, or "--help"."""
+    file = Path(namespace.get("__file__", ""))
+    if file.parent != ROOT / "experiments":
+        return "--help"
+    return f"bash scripts/run.sh {file.stem} --help"

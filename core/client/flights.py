@@ -4,6 +4,7 @@ A request may queue longer while other replies arrive, unless it is overtaken.
 """
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -69,6 +70,12 @@ class Flights:
     def events(self) -> int:
         """The events received in unfinished replies."""
         return sum(flight.events for flight in self._flights)
+
+    @property
+    def ages(self) -> list[float]:
+        """The seconds since each request was sent."""
+        now = time.monotonic()  # the clock of event loops. No loop runs when a bar is closed
+        return [now - flight.sent for flight in self._flights]
 
     def is_at_work(self, since: float) -> bool:
         """Return whether the server is working: it has begun and not ended a reply, or it holds a

@@ -310,15 +310,17 @@ def of_model(served: str, engine: str) -> Card:
     return fitting[0] if fitting else NONE
 
 
+def meant(unknown: str) -> str:
+    """Return "Did you mean NAME? " for an `unknown` name that resembles a card's, or ""."""
+    card = similar(unknown.lower(), names())
+    return f"Did you mean {card}? " if card and card != unknown else ""
+
+
 def listing(unknown: str = "") -> str:
     """Return advice on cards for an error. It begins with the card that resembles an `unknown`
     name."""
-    card = similar(unknown.lower(), names())
-    meant = f"Did you mean {card}? " if card and card != unknown else ""
-    return (
-        f"{meant}Cards: {', '.join(names())}. For your own card, give the path of a copy of "
-        f"{FOLDER / TEMPLATE}.toml"
-    )
+    remedy = f"give the path of a copy of {FOLDER / TEMPLATE}.toml"
+    return f"{meant(unknown)}Cards: {', '.join(names())}. For your own card, {remedy}"
 
 
 def read(path: Path) -> Card:

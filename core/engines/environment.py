@@ -8,6 +8,7 @@ serves it. On a cluster, an unknown card or a missing key is thus an error befor
 submitted."""
 
 import os
+import shlex
 import sys
 import urllib.parse
 import urllib.request
@@ -22,6 +23,8 @@ from core.engines.cards import Card
 from core.engines.protocol import Key, is_local, is_unspecified
 from core.engines.wanted import Hosting, Remote, Wanted, hub_model, with_openai_names
 
+# settings that choose a model and its server, in the order in which a command has them
+CHOOSING = ("BASE_URL", "PORT", "ENGINE", "REVISION", "EFFORT", "MODEL")
 OPENAI_KEY = "OPENAI_API_KEY"
 # an account's organisation and project, and headers of any kind
 OPENAI_SETTINGS = ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS")
@@ -98,6 +101,17 @@ def unused_revision(commit: str | None) -> str:
         return ""
     is_fetched = bool(commit) or settings.is_on_hub
     return "" if is_fetched and not settings.base_url else settings.revision
+
+
+def typed() -> list[str]:
+    """Return the settings of this process that choose a model and its server, as words before a
+    command. Keys, and queries of addresses, are left out."""
+    words = []
+    for name in CHOOSING:
+        if name in os.environ:
+            value, _, _ = os.environ[name].partition("?")
+            words.append(f"{name}={shlex.quote(value)}")
+    return words
 
 
 def python(engine: str) -> str | None:

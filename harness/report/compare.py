@@ -7,7 +7,7 @@ which both runs share.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core.base.errors import Parser, UserError, command, one_line
 from core.base.prices import format_dollars as dollars
@@ -203,9 +203,7 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
     first, *others = results
     names = tables.labels(results, 200)
     pairs = [pair(first, other, anyway) for other in others]
-    notes = _notes_on_runs(results)
-    for compared in pairs:
-        notes += compared.notes
+    notes = _notes(results, pairs)
     if len(pairs) > 1:
         notes.append("Holm: p corrected for all p-values of this table")
     lines = [_figures(results, names).text(columns())]
@@ -219,8 +217,18 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _notes_on_runs(results: Sequence[Result]) -> list[str]:
-    """Describe runs that lack problems, and merged runs."""
+def markdown(results: Sequence[Result], anyway: bool = False) -> str:
+    """Compare results as `table` does, and format the tables in Markdown."""
+    names = tables.labels(results, 200)
+    pairs = [pair(results[0], other, anyway) for other in results[1:]]
+    named = [replace(compared, name=name) for compared, name in zip(pairs, names[1:], strict=True)]
+    paired_by_problem = differences(named, names[0])
+    parts = [_figures(results, names).markdown(), paired_by_problem.markdown(), ABOUT]
+    return "\n\n".join([*parts, *(f"- {note}" for note in _notes(results, pairs))])
+
+
+def _notes(results: Sequence[Result], pairs: Sequence[Pair]) -> list[str]:
+    """Describe runs that lack problems, merged runs, and differences between runs."""
     notes = []
     for run in results:
         expected = run.head.problem_set["n"]
@@ -233,6 +241,8 @@ def _notes_on_runs(results: Sequence[Result]) -> list[str]:
         if run.head.runs:
             merge = tables.merged(run.head.document)
             notes.append(f"{run.name} is the {merge}. Its tokens are means over the runs")
+    for compared in pairs:
+        notes += compared.notes
     return notes
 
 
@@ -376,9 +386,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--anyway", action="store_true", help="compare even if problem sets or models differ"
     )
+    parser.add_argument("--markdown", action="store_true", help="print the tables in Markdown")
     with command():
         args = parser.parse_args(argv)
-        print(table([result(load(name)) for name in (args.first, *args.others)], args.anyway))
+        results = [result(load(name)) for name in (args.first, *args.others)]
+        formatted = markdown if args.markdown else table
+        print(formatted(results, args.anyway))
 
 
 if __name__ == "__main__":

@@ -33,7 +33,8 @@ COLUMNS = (  # fields of a member in Results.rows
 
 
 class Results:
-    r"""A results file in memory. `print` shows the tables that a run prints at its end.
+    r"""A results file in memory. `print` shows the tables that a run prints at its end, and a
+    legend.
 
     Attributes:
         path: The file.

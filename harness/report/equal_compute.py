@@ -309,9 +309,13 @@ def verdict(figures: Sequence[Row], best: Row) -> str:
     text = f"best: {best.name} with {accuracy} at {_tokens(best)}"
     if not others:
         return text
+    if all(row.accuracy.value == best.accuracy.value for row in others):
+        cheapest = min(figures, key=lambda row: row.means["tokens"])
+        name = f"{cheapest.name} ({_tokens(cheapest)})"
+        return f"all runs have {accuracy}, so none is best. The cheapest is {name}"
     beaten = len(others) - len(level)
     condition = f"(p at most {LEVEL:g}, {HOLM})"
-    text += f", better than {beaten} of the {len(others)} other runs {condition}"
+    text += f", better than {beaten or 'none'} of the {len(others)} other runs {condition}"
     if math.comb(len(figures), 2) > LEVEL * DRAWS:
         text += (
             f". The test has {DRAWS:,} sign patterns, too few for so many pairs. Sweep fewer "

@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         paths = [path_of(name, folder) for name in (args.first, *args.others)]
         path, document = merge(paths, "", folder, args.by)
         notes = [wrapped(f"note: {warning}", "  ") for warning in document["warnings"]]
-        print("\n".join([run_table.text(document), *notes, f"results {path}"]))
+        print("\n".join([run_table.text(document, has_legend=False), *notes, f"results {path}"]))
 
 
 if __name__ == "__main__":

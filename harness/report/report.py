@@ -1,7 +1,7 @@
 """Show results as one HTML file and as text: `bash scripts/report.sh [RESULTS …]`.
 
-Without names, the report shows the newest results of each experiment, or partial results if none
-are complete.
+Without names, the command lists the results. With --all, it shows the newest results of each
+experiment, or partial results if none are complete.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from core.base.files import results_dir
 from core.base.terminal import say, wrapped
 from harness.report import compare, jsonl, page, plot, run_table, tables, transitions_table
 from harness.report.data import Results
+from harness.report.listing import Listing
 from harness.results import registry, textless
 from harness.results.find import comparison, comparisons, results_files
 from harness.results.model import StepResult, has_scores
@@ -24,6 +25,10 @@ JSONL = (
     "only write JSON Lines. Each line has a problem's columns, model_solution (a text with the "
     "last vote's answer, or a proof), cost_run, and history (all prompts and replies, with "
     "grades). FILE can be - for standard output (default: NAME.jsonl next to the results)"
+)
+
+ABOUT = (
+    "List all results, or show some as an HTML page and as tables, with a legend of the columns."
 )
 
 
@@ -99,23 +104,15 @@ def figures(runs: Sequence[Results], folder: Path) -> list[Path]:
 
 def parser() -> Parser:
     """Return the parser of the command."""
-    parser = Parser(prog="report.sh", description="Show results as an HTML page and as tables.")
+    parser = Parser(prog="report.sh", description=ABOUT)
     add = parser.add_argument
     names = [entry["named"] for entry in registry.entries().values() if "named" in entry]
-    default = "(default: each experiment's newest results)"
-    kinds = f"names of results or comparisons, or paths of .json files {default}"
+    kinds = "names of results or comparisons, or paths of .json files (default: list all results)"
     add("results", nargs="*", help=". ".join([kinds, *names]))
+    add("--all", action="store_true", help="show the newest results of each name on one page")
     add("--out", type=Path, help="the HTML file (default: next to the first results)")
-    add(
-        "--all-inside",
-        action="store_true",
-        help="put all texts into the page, whatever their size",
-    )
-    add(
-        "--anyway",
-        action="store_true",
-        help="also print comparisons across problem sets and models",
-    )
+    add("--all-inside", action="store_true", help="put all texts into the page, of any size")
+    add("--anyway", action="store_true", help="also compare across problem sets and models")
     add(
         "--live",
         action="store_true",
@@ -131,11 +128,7 @@ def parser() -> Parser:
         help="only draw PNG and SVG (default: figures)",
     )
     add("--jsonl", nargs="?", const="", metavar="FILE", help=JSONL)
-    add(
-        "--markdown",
-        action="store_true",
-        help="only print tables in Markdown (for STaR runs, lean and FILE.jsonl)",
-    )
+    add("--markdown", action="store_true", help="only print the tables, in Markdown")
     add(
         "--transitions",
         action="store_true",
@@ -184,12 +177,12 @@ def _report(args: argparse.Namespace, folder: Path) -> None:
     """Print Markdown, draw figures, write logs, or write the page and print its tables."""
     compared = comparison(args.results, folder)
     lab = registry.report_of(compared) if compared else None
-    if args.markdown:
-        if not (lab and compared):
-            raise UserError(
-                "--markdown accepts only STaR runs, lean or FILE.jsonl. Example: 21_star --markdown"
-            )
+    if lab and compared and args.markdown:
         print(lab.markdown(compared))
+        return
+    if _asks_for_list(args):
+        listing = Listing.of_folder(folder)
+        print(listing.markdown() if args.markdown else listing.text())
         return
     runs = [Results(path) for path in results_files(args.results, folder)]
     if args.figures is not None:
@@ -199,9 +192,36 @@ def _report(args: argparse.Namespace, folder: Path) -> None:
     elif args.inspect:
         _write_logs(runs, args.inspect)
     elif args.transitions:
-        print(transitions_table.text(runs))
+        formatted = transitions_table.markdown if args.markdown else transitions_table.text
+        print(formatted(runs))
+    elif args.markdown:
+        print(markdown(runs, compared, args.anyway))
     else:
         _write_page(args, folder, runs, compared, lab)
+
+
+def _asks_for_list(args: argparse.Namespace) -> bool:
+    """Return whether the arguments name no results and ask for no page or file of all results."""
+    asks_for_page = args.all or args.out or args.all_inside or args.anyway
+    asks_for_files = args.figures is not None or args.inspect or args.transitions
+    return not (args.results or asks_for_page or asks_for_files)
+
+
+def markdown(runs: Sequence[Results], compared: Path | None, anyway: bool = False) -> str:
+    """Format the tables of `runs` in Markdown, and their comparison. The table of a comparison's
+    folder is a block of text."""
+    if compared:
+        return f"```\n{page.table_of(compared).rstrip()}\n```"
+    parts = []
+    for run in runs:
+        parts.append(run_table.markdown(run.document))
+        parts += [f"- {one_line(warning)}" for warning in run.head.warnings]
+    if len(runs) > 1:
+        try:
+            parts.append(compare.markdown([compare.result(run) for run in runs], anyway))
+        except UserError as error:
+            parts.append(f"- not compared: {one_line(str(error))}")
+    return "\n\n".join(parts)
 
 
 def _write_logs(runs: Sequence[Results], folder: Path) -> None:

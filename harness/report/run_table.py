@@ -5,7 +5,7 @@ from typing import Any
 
 from core.base.errors import one_line
 from core.base.prices import format_dollars as dollars
-from core.base.terminal import columns
+from core.base.terminal import columns, wrapped
 from harness.report.table import NONE, Cell, Column, Table
 from harness.report.tables import (
     NOT_GRADED,
@@ -17,11 +17,13 @@ from harness.report.tables import (
     lines_on_missing_grades,
     numbers,
     over_runs,
+    points_by_group,
     points_table,
     runs_of,
     shift,
     spent,
     title,
+    written_by,
 )
 from harness.results.model import has_scores, total
 from harness.results.warnings import is_ungraded
@@ -84,10 +86,13 @@ class _Columns:
         if self.has("runs"):
             self.add(head, f"mean ± standard deviation of the runs' {meaning}", read)
 
-    def add_count(self, name: str, meaning: str, head: str = "", **options: Any) -> None:
-        """Add a count of completions. The page shows it as a share of the step's completions."""
+    def add_count(
+        self, name: str, meaning: str, head: str = "", rank: int = 1, **options: Any
+    ) -> None:
+        """Add a count of completions. The page shows it as a share of the step's completions. With
+        `rank` 0, the column is never omitted, unless all counts are 0."""
         shares = [_share(step.get(name, 0), step["completions"]) for step in self.steps]
-        options |= {"rank": 1, "cells_page": shares}
+        options |= {"rank": rank if self.has(name) else 1, "cells_page": shares}
         self.add(head or name, meaning, lambda step: str(step.get(name, 0)), **options)
 
 
@@ -148,8 +153,7 @@ def _add_rates(table: _Columns) -> None:
         table.add_over_runs("majority, runs", "votes", "majority_accuracy")
     if table.has_answers:
         result = "has the full score" if table.has_scores else "is right"
-        meaning = f"mean chance that any of k members {result}"
-        table.add("pass@k", meaning, _best_pass, is_on_page=True)
+        _add_best_pass(table, result)
 
 
 def _plural(name: str) -> str:
@@ -162,13 +166,22 @@ def _full_score(step: Step) -> str:
     return interval(rates["1"]) if rates else NONE
 
 
-def _best_pass(step: Step) -> str:
-    """Format pass@k for the largest k."""
-    rates = step["pass_at_k"]
-    if not rates:
-        return NONE
-    largest = list(rates)[-1]
-    return f"pass@{largest} {interval(rates[largest])}"
+def _add_best_pass(table: _Columns, result: str) -> None:
+    """Add pass@k for the largest k of each step. The head names k if all steps have the same k.
+    `result` describes a passing member."""
+    largest = {list(step["pass_at_k"])[-1] for step in table.steps if step["pass_at_k"]}
+    has_one_k = len(largest) == 1
+
+    def read(step: Step) -> str:
+        rates = step["pass_at_k"]
+        if not rates:
+            return NONE
+        k, rate = list(rates.items())[-1]
+        return interval(rate) if has_one_k else f"pass@{k} {interval(rate)}"
+
+    k = min(largest) if has_one_k else "k"
+    meaning = f"mean chance that any of {k} members {result}"
+    table.add(f"pass@{k}", meaning, read, is_on_page=True)
 
 
 def _add_costs(table: _Columns) -> None:
@@ -186,17 +199,17 @@ def _add_costs(table: _Columns) -> None:
     def seconds(step: Step) -> str:
         return f"{step['generation_seconds']:,.0f}"
 
-    table.add("tokens", "completion tokens of solutions (+ of side calls)", tokens, rank=1)
+    table.add("tokens", "completion tokens of solutions (+ of side calls)", tokens, rank=2)
     table.add("tokens so far", "of all steps up to this step", so_far, is_on_page=True)
     if is_priced(table.document):
         meaning = "of prompt and completion tokens at the prices in the model card"
-        table.add("cost", meaning, cost, rank=1)
-    table.add("seconds", "summed over requests", seconds, rank=2, is_time=True)
+        table.add("cost", meaning, cost, rank=2)
+    table.add("seconds", "summed over requests", seconds, rank=3, is_time=True)
 
 
 def _add_counts(table: _Columns) -> None:
     add = table.add_count
-    add("truncated", "completions that hit the token cap")
+    add("truncated", "completions that hit the token cap", rank=0)
     add("forced", "truncated completions that were forced to answer", is_on_page=True)
     if table.has("elicited"):
         add("elicited", "answers of replies that ended without one (ELICIT=1)")
@@ -204,9 +217,9 @@ def _add_counts(table: _Columns) -> None:
         meaning = "members with a score between 0 and 1"
         table.add("partly right", meaning, lambda step: str(step.get("partly_right", 0)), rank=1)
     if table.has_answers:
-        add("unread", "replies without a readable answer", head="no answer")
+        add("unread", "replies without a readable answer", head="no answer", rank=0)
     add("doubtful", "answers whose reading or verdict is in doubt")
-    add("failed", "completions without a reply")
+    add("failed", "completions without a reply", rank=0)
     if table.has("undecided"):
         add("undecided", "answers without a verdict, counted as wrong")
     expected = table.document["problem_set"]["n"] * runs_of(table.document)
@@ -219,12 +232,13 @@ def _add_counts(table: _Columns) -> None:
         )
 
 
-def waits_table(document: dict[str, Any]) -> str:
-    """Format accuracy against waits for each step with waits. Return "" if no step has waits."""
+def waits_table(document: dict[str, Any]) -> Table | None:
+    """Tabulate accuracy against waits for each step with waits. Return None if no step has
+    waits."""
     steps = [step for step in document["metrics"]["steps"] if step.get("waits")]
     rows = [(step, wait) for step in steps for wait in step["waits"]]
     if not rows:
-        return ""
+        return None
 
     def add(head: str, meaning: str, read: Callable[[Step, Step], str]) -> None:
         cells = [read(step, wait) for step, wait in rows]
@@ -241,8 +255,7 @@ def waits_table(document: dict[str, Any]) -> str:
     add("waited", "members with this number of waits or more", _waited)
     meaning = "completion tokens up to this wait, including earlier answers"
     add("tokens a problem", meaning, _tokens_to_wait)
-    table = Table("", waits_columns)
-    return f"{table.body()}\n\n{table.legend()}"
+    return Table("Waits", waits_columns)
 
 
 def _gain_of_waits(_: Step, wait: Step) -> str:
@@ -261,23 +274,45 @@ def _tokens_to_wait(step: Step, wait: Step) -> str:
 
 def text(document: dict[str, Any], has_legend: bool = True) -> str:
     """Format a run for the terminal: its steps, points or pass@k, answers after waits,
-    verification, and a legend."""
+    verification, and the unit of all figures. `has_legend` adds a legend of the columns."""
     table = steps_table(document)
     width = columns()
-    metrics = document["metrics"]
-    proofs = metrics.get("proofs")
     parts = [table.text(width)]
+    proofs = document["metrics"].get("proofs")
     if proofs:
         parts.append("\n".join([points_table(proofs), *lines_on_missing_grades(proofs)]))
-    elif len(metrics["steps"]) == 1 and not is_ungraded(document):
+    elif _has_one_graded_step(document):
         parts.append(_pass_at_k(document))
-    parts.append(waits_table(document))
-    verification = metrics.get("verification")
-    if verification and not is_ungraded(document):
-        parts.append(f"verification: {_verification(verification, has_scores(document))}")
-    if has_legend:
-        parts.append(table.legend(width))
+    waits = waits_table(document)
+    if waits:
+        parts.append(f"{waits.body()}\n\n{waits.legend()}")
+    parts.append(wrapped(_verification(document)))
+    parts.append(table.legend(width) if has_legend else wrapped(table.legend_end))
     return "\n\n".join(filter(None, parts))
+
+
+def markdown(document: dict[str, Any]) -> str:
+    """Format the tables of a run in Markdown, with lines as `text` has them."""
+    table = steps_table(document)
+    parts = [table.markdown(), table.legend_end]
+    proofs = document["metrics"].get("proofs")
+    if proofs:
+        points = points_by_group(proofs)
+        parts += [points.markdown(), points.legend_end]
+        parts += [*written_by(proofs), *lines_on_missing_grades(proofs)]
+    elif _has_one_graded_step(document):
+        rates = document["metrics"]["steps"][-1]["pass_at_k"]
+        cells = [Column(f"pass@{k}", [interval(rate)]) for k, rate in rates.items()]
+        parts.append(Table("", cells).markdown())
+    waits = waits_table(document)
+    if waits:
+        parts.append(waits.markdown())
+    parts.append(_verification(document))
+    return "\n\n".join(filter(None, parts))
+
+
+def _has_one_graded_step(document: dict[str, Any]) -> bool:
+    return len(document["metrics"]["steps"]) == 1 and not is_ungraded(document)
 
 
 def _pass_at_k(document: dict[str, Any]) -> str:
@@ -291,16 +326,21 @@ def _pass_at_k(document: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _verification(verification: dict[str, Any], has_scores: bool) -> str:
-    """Format the AUC of self-scores. If answers have scores, only those with the full score are
-    right."""
+def _verification(document: dict[str, Any]) -> str:
+    """Format the AUC of self-scores, or return "" without self-scores or grades. If answers have
+    scores, only those with the full score are right."""
+    verification = document["metrics"].get("verification")
+    if not verification or is_ungraded(document):
+        return ""
     auc = verification["auc"]
-    right = f"{FULL_SCORE}" if has_scores else "right"
-    wrong = "other" if has_scores else "wrong"
+    right = FULL_SCORE if has_scores(document) else "right"
+    wrong = "other" if has_scores(document) else "wrong"
     if auc is None:
-        return f"no AUC, because it needs scores of both {right} and {wrong} candidates"
+        return (
+            f"verification: no AUC, because it needs scores of both {right} and {wrong} candidates"
+        )
     candidates = f"{verification['right']} {right}, {verification['wrong']} {wrong} candidates"
-    text = f"AUC {auc:.3f} ({candidates})"
+    text = f"verification: AUC {auc:.3f} ({candidates})"
     within = verification["auc_within"]
     if within["n"]:
         spread = f"{within['value']:.3f} [{within['low']:.3f}, {within['high']:.3f}]"

@@ -8,6 +8,7 @@ from core.base.terminal import aligned, labelled, wrapped
 
 NONE = "-"  # a cell without a value
 BETWEEN = " · "  # separates the parts of a line
+ZEROS = "0 in all rows"  # begins the names of columns of zeros
 # a cell of the page: its text, or its text, its hint and a flag that marks the cell
 Cell = str | tuple[str, str, bool]
 
@@ -19,14 +20,32 @@ class Column:
     head: str
     cells: Sequence[str]
     meaning: str = ""  # for the legend
-    rank: int = 0  # columns of zeros, then of high rank are omitted first, of rank 0 never
+    rank: int = 0  # columns of high rank are omitted first, of rank 0 never
     cells_page: Sequence[Cell] = ()  # the cells on the page
     is_on_page: bool = False  # True if only the page shows the column
-    is_time: bool = False  # True for seconds, which the page shows even if all are 0
+    is_time: bool = False  # True for seconds, which are shown even if all are 0
 
     @property
     def is_nothing(self) -> bool:
-        return self.rank > 0 and all(cell == "0" for cell in self.cells)
+        """True if all cells are 0, and the column is no time and may be omitted."""
+        may_be_omitted = self.rank > 0 and not self.is_time
+        return may_be_omitted and all(cell == "0" for cell in self.cells)
+
+
+def split(columns: Iterable[Column]) -> tuple[list[Column], str]:
+    """Split `columns` into columns of zeros and others. Return the others, and a text that names
+    the columns of zeros, or ""."""
+    others: list[Column] = []
+    zeros: list[str] = []
+    for column in columns:
+        if column.is_nothing:
+            zeros.append(column.head)
+        else:
+            others.append(column)
+    if not zeros:
+        return others, ""
+    names = ", ".join(zeros)
+    return others, f"{ZEROS}: {names}"
 
 
 def meanings(columns: Iterable[Column]) -> list[tuple[str, str]]:
@@ -58,7 +77,8 @@ class Table:
         return f"{title}\n\n{self.body(width)}"
 
     def body(self, width: int = 0) -> str:
-        """Format the columns that fit into `width`, and a line that names the omitted columns."""
+        """Format the columns that fit into `width`. Below them, name the columns of zeros, and the
+        omitted columns."""
         _, text = self._fitted(width)
         return text
 
@@ -67,28 +87,36 @@ class Table:
         row."""
         columns, _ = self._fitted(width)
         parts = [labelled(meanings(columns)), wrapped(self.legend_end)]
-        return "\n".join(part for part in parts if part)
+        return "\n".join(filter(None, parts))
+
+    def _printed(self) -> tuple[list[Column], str]:
+        """Return the columns that are not only for the page, as `split` does."""
+        printed = [column for column in self.columns if not column.is_on_page]
+        return split(printed)
 
     def _fitted(self, width: int) -> tuple[list[Column], str]:
-        """Choose the columns that fit into `width`, and format them. Columns of zeros are omitted
-        first."""
-        columns = [column for column in self.columns if not column.is_on_page]
+        """Choose the columns that fit into `width`, and format them with the lines below them."""
+        columns, zeros = self._printed()
         omitted: list[str] = []
         text = _drawn(columns)
         while 0 < width < _width(text):
-            least = max(columns, key=lambda column: (column.is_nothing, column.rank))
+            least = max(columns, key=lambda column: column.rank)
             if least.rank == 0:
                 break
             columns.remove(least)
             omitted.append(least.head)
             text = _drawn(columns)
+        lines = [text]
+        if zeros:
+            lines.append(wrapped(zeros, " ", width))
         if omitted:
             names = ", ".join(omitted)
-            text += wrapped(f"\n(no room for: {names})", " ", width)
-        return columns, text
+            lines.append(wrapped(f"(no room for: {names})", " ", width))
+        return columns, "\n".join(lines)
 
     def markdown(self) -> str:
-        columns = [column for column in self.columns if not column.is_on_page]
+        """Format the table in Markdown, with a line that names the columns of zeros."""
+        columns, zeros = self._printed()
         heads = [column.head for column in columns]
         rule = ["---"] * len(heads)
         rows = [heads, rule, *_rows(columns)]
@@ -97,29 +125,21 @@ class Table:
             cells = " | ".join(_escaped(cell) for cell in row)
             lines.append(f"| {cells} |")
         body = "\n".join(lines)
-        return f"**{self.title}**\n\n{body}"
+        title = f"**{self.title}**" if self.title else ""
+        parts = [title, body, zeros]
+        return "\n\n".join(filter(None, parts))
 
     def page(self, numbers: Mapping[str, int] | None = None) -> dict[str, Any]:
         """Return the table for the page, without columns of zeros. `numbers` maps results to
         numbers, for links."""
-        columns: list[Column] = []
-        zeros: list[str] = []
-        for column in self.columns:
-            if column.is_nothing and not column.is_time:
-                zeros.append(column.head)
-            else:
-                columns.append(column)
-        endings = [self.legend_end]
-        if zeros:
-            names = ", ".join(zeros)
-            endings.append(f"0 in all rows: {names}")
+        columns, zeros = split(self.columns)
         cells = [column.cells_page or column.cells for column in columns]
         return {
             "title": self.title,
             "heads": [column.head for column in columns],
             "meanings": [column.meaning for column in columns],
             "rows": [list(row) for row in zip(*cells, strict=True)],
-            "legend": legend(columns, *endings),
+            "legend": legend(columns, self.legend_end, zeros),
             "marks": list(self.marks),
             "links": [_links(results, numbers or {}) for results in self.opens],
         }

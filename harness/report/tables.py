@@ -7,8 +7,7 @@ from itertools import chain
 from typing import Any
 
 from core.base.errors import one_line
-from core.base.prices import format_dollars as dollars
-from core.base.terminal import cut, short, wrapped
+from core.base.terminal import cut, wrapped
 from core.types import GOOD, MAX_POINTS
 from harness.report.table import NONE, Column, Table
 from harness.results.model import has_scores
@@ -207,50 +206,6 @@ def is_priced(document: dict[str, Any]) -> bool:
         return False
     costs = [step.get("cost") for step in document["metrics"]["steps"]]
     return any(cost is not None for cost in costs)
-
-
-def final(document: dict[str, Any]) -> str:
-    """Summarise a run: "final: majority 88.3 [80.1, 94.0], +22.9 over step 0's vote, 175k tokens,
-    119 s". If all completions of the last step failed, the accuracy is left out."""
-    metrics = document["metrics"]
-    runs = runs_of(document)
-    tokens = spent(metrics["tokens"]["completion"], short)
-    parts = _final_rates(document)
-    parts.append(f"{tokens} tokens in {runs} runs" if runs > 1 else f"{tokens} tokens")
-    if is_priced(document):
-        is_partly_counted = any(step.get("uncounted") for step in metrics["steps"])
-        parts.append(spent(metrics.get("cost"), dollars, is_partly_counted))
-    parts.append(f"{metrics['seconds']:,.0f} s")
-    return ", ".join(parts)
-
-
-def _final_rates(document: dict[str, Any]) -> list[str]:
-    """Format the last step's vote or points, over runs, and the gain over step 0."""
-    first = document["metrics"]["steps"][0]
-    last = document["metrics"]["steps"][-1]
-    name = "majority score" if has_scores(document) else "majority"
-    before = "step 0's vote"
-    if is_of_proofs(document):
-        name = f"{POINTS}:"
-        before = "step 0"
-    completions = last["completions"]
-    is_lost = completions > 0 and completions == last["failed"]
-    if is_lost:
-        parts = ["final: the last step has no reply"]
-    elif is_ungraded(document):
-        parts = [f"final: {NOT_GRADED}"]
-    else:
-        parts = [f"final: {name} {interval(last['majority_accuracy'])}"]
-    runs = last.get("runs")
-    if runs:
-        figures = over_runs(runs["majority_accuracy"])
-        parts.append(f"over {runs_of(document)} runs {figures}")
-    start = first["majority_accuracy"]["value"]
-    end = last["majority_accuracy"]["value"]
-    is_known = start is not None and end is not None
-    if first is not last and is_known and not is_lost:
-        parts.append(f"{signed(end - start)} over {before}")
-    return parts
 
 
 def title(document: dict[str, Any]) -> str:

@@ -77,6 +77,19 @@ def text(runs: Sequence[Results]) -> str:
     return "\n\n".join([*parts, *legend])
 
 
+def markdown(runs: Sequence[Results]) -> str:
+    """Format the transitions of runs in Markdown."""
+    parts: list[str] = []
+    for run in runs:
+        with archive(run.path, run.head.experiment) as journals:
+            tabulated = report(run, journals)
+        parts.append(title(run.document))
+        for table in tabulated.tables:
+            parts += [table.markdown(), table.legend_end]
+        parts.append(tabulated.line)
+    return "\n\n".join(filter(None, parts))
+
+
 # --- the tables ---
 
 

@@ -1,13 +1,16 @@
 """Find results files by name."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from core.base.errors import UserError
+from core.base.settings import similar
 from core.client.journal import Archive
 from harness.results import registry
 from harness.results.warnings import CONTINUES
+
+NO_RESULTS = "no results in {}. Run an experiment first: bash scripts/run.sh 02_rsa_basic"
 
 
 class NoResults(UserError):
@@ -32,10 +35,22 @@ def path_of(name: str, folder: Path, also_comparisons: bool = False) -> Path:
     matches = [longer for longer in names if name and longer.startswith(name)]
     if len(matches) == 1 and name not in matches:
         return path_of(matches[0], folder, also_comparisons)
-    listed = ", ".join(sorted(names)) or "none"
-    raise NoResults(
-        f"{name!r:.60} matches no single result in {folder}: {listed}. Name one, or run the "
-        "experiment"
+    raise NoResults(_unnamed(name, folder, matches, names))
+
+
+def _unnamed(name: str, folder: Path, matches: Sequence[str], names: Collection[str]) -> str:
+    """Explain why a name opens no results. List the names that begin with it, or else all names."""
+    if not names:
+        return f"{name!r:.60} names no results. There are {NO_RESULTS.format(folder)}"
+    if len(matches) > 1:
+        listed = ", ".join(sorted(matches))
+        return f"several results in {folder} begin with {name!r:.60}: {listed}. Name one"
+    meant = similar(name, names)
+    advice = f"Did you mean {meant}? " if meant else ""
+    listed = ", ".join(sorted(names))
+    return (
+        f"no results are named {name!r:.60} in {folder}. {advice}It has {listed}. Name one of "
+        "them, or run the experiment"
     )
 
 
@@ -49,9 +64,7 @@ def results_files(names: Sequence[str], folder: Path) -> list[Path]:
         return paths
     paths = within(folder)
     if not paths:
-        raise NoResults(
-            f"no results in {folder}. Run an experiment first: bash scripts/run.sh 02_rsa_basic"
-        )
+        raise NoResults(NO_RESULTS.format(folder))
     return paths
 
 

@@ -108,18 +108,19 @@ class RunMetrics:
 
     @property
     def progress(self) -> str:
-        """The mean accuracy (or score) of the newest populations, like "61.5% at t=1-2, n=30", or
-        "" if none is graded."""
-        begun = [populations for populations in self._populations if populations]
-        means = [populations[-1].mean for populations in begun]
-        graded = [mean for mean in means if not math.isnan(mean)]
-        if not graded:
+        """The mean accuracy (or score) of finished problems after their first and last step: "t=0
+        22%, t=5 97%, 10 of 20 problems". It is "" if none is graded."""
+        ended = []
+        for populations, has_ended in zip(self._populations, self.finished, strict=True):
+            if has_ended and populations and not math.isnan(populations[-1].mean):
+                ended.append(populations)
+        if not ended:
             return ""
-        reached = [len(populations) - 1 for populations in begun]
-        first = min(reached)
-        last = max(reached)
-        steps = f"{first}" if first == last else f"{first}-{last}"
-        return f"{np.mean(graded):.1%} at t={steps}, n={len(begun)}"
+        last = max(len(populations) for populations in ended) - 1
+        texts = [f"t=0 {_percent([populations[0].mean for populations in ended])}"]
+        if last:
+            texts.append(f"t={last} {_percent([populations[-1].mean for populations in ended])}")
+        return f"{', '.join(texts)}, {len(ended)} of {len(self.finished)} problems"
 
     @property
     def has_scores(self) -> bool:
@@ -195,6 +196,10 @@ class RunMetrics:
             elif populations and has_ended:
                 latest.append(populations[-1])
         return latest
+
+
+def _percent(shares: Sequence[float]) -> str:
+    return f"{np.mean(shares):.0%}"
 
 
 def of_rows(

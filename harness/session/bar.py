@@ -2,34 +2,42 @@
 seconds.
 
 A timer draws it, because an hour may pass without a completion, for example because of a rate
-limit."""
+limit. On a terminal, texts are left out if they do not fit, the least important ones first."""
 
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from core.base.terminal import say, short, wrapped
+from core.base.terminal import columns, say, short, wrapped
 from core.generate import Generator
 from core.types import Completion
+from harness.session.time_left import TimeLeft
 
 SECONDS, SECONDS_IN_A_LOG = 1.0, 10.0
-FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
-FORMAT_IN_A_LOG = "{desc}: {percentage:.0f}%, {n_fmt}/{total_fmt} completions, {elapsed}{postfix}"
+WIDE = 160  # columns of a terminal that does not tell its width
+FORMAT = "{desc}: {percentage:3.0f}%|{bar}| "
+AROUND = ": 100%|###| "  # what the bar shows around its name and texts, and its shortest form
+FORMAT_IN_A_LOG = "{desc}: {percentage:.0f}%, {elapsed}{postfix}"
 
 
 class Bar:
-    """A progress bar of `done` out of `total` completions. Use it as a context manager. Callers may
-    change `total`, which may be too low, and `stage`, the part of the command that runs."""
+    """A progress bar of `done` out of `total` units, which are completions or theorems. Use it as a
+    context manager. Callers may change `total`, which may be too low, and `stage`, the part of the
+    command that runs. For other units than completions, callers call `note` for each completion and
+    `ended` for each unit. They set `ages`, the seconds since each unit in progress began."""
 
-    def __init__(self, name: str, total: int) -> None:
+    def __init__(self, name: str, total: int, unit: str = "completions") -> None:
         self.name = name
         self.total = total
+        self.unit = unit
+        self.ages: Callable[[], list[float]] | None = None
         self.done = 0
         self.stage = ""
-        self._new = self._new_tokens = self._failed = 0
+        self._new_tokens = self._failed = 0
+        self._time_left = TimeLeft()
         self._began = time.monotonic()
         self._texts: Callable[[], list[str]] = list
         self._drawn: Any = None  # the bar of tqdm, which shows nothing in a log file
@@ -47,11 +55,23 @@ class Bar:
         self._drawn.close()
 
     def arrived(self, completion: Completion, is_new: bool) -> None:
-        self.done += 1
+        """Count a completion."""
+        self.note(completion, is_new)
+        if is_new:
+            self.ended(completion.seconds)
+        else:
+            self.done += 1
+
+    def note(self, completion: Completion, is_new: bool) -> None:
+        """Count the tokens of a completion, or its failure."""
         self._failed += completion.error is not None
         if is_new:
-            self._new += 1
             self._new_tokens += completion.completion_tokens
+
+    def ended(self, seconds: float) -> None:
+        """Count a unit that took so long."""
+        self.done += 1
+        self._time_left.add(seconds)
 
     def write(self, line: str) -> None:
         """Print a line above the bar."""
@@ -82,38 +102,61 @@ class Bar:
         """Return the texts after the bar, the most important first. Tokens of reused completions do
         not count."""
         elapsed = time.monotonic() - self._began
-        remaining = max(0, self.total - self.done)
         tokens = self._new_tokens + generator.streamed
-        texts = [generator.trouble]
+        texts = [generator.trouble, accuracy, self._left(generator)]
         if self._failed:
             texts.append(f"failed {self._failed}")
-        if self._new and remaining and not generator.trouble:
-            seconds = elapsed / self._new * remaining
-            texts.append(f"about {self._drawn.format_interval(seconds)} left")
-        if remaining:
+        texts.append(f"{self.done}/{max(self.total, self.done)} {self.unit}")
+        if tokens:
+            texts.append(f"{tokens / max(1e-9, elapsed):,.0f} tok/s")
+        if self.done < self.total:
             texts.append(f"{generator.in_flight} in flight")
         texts.append(generator.reason)
         if tokens:
             texts.append(f"{short(tokens)} tok")
-            texts.append(f"{tokens / max(1e-9, elapsed):,.0f} tok/s")
-        texts.append(accuracy)
-        return texts
+        return list(filter(None, texts))
+
+    def _left(self, generator: Generator) -> str:
+        """Return the time left in words, or "" if it can't be estimated."""
+        ages = self.ages() if self.ages else generator.ages
+        waiting = max(0, self.total - self.done - len(ages))
+        if generator.trouble or not (ages or waiting):
+            return ""
+        seconds = self._time_left.seconds(ages, waiting)
+        if seconds is None:
+            return ""
+        return f"{self._drawn.format_interval(seconds)} left"
 
     def _draw(self) -> None:
         total = max(self.total, self.done)
         texts = self._texts()
+        name = self.stage or self.name
         if self._drawn.disable:
             line = self._drawn.format_meter(
                 self.done,
                 total,
                 time.monotonic() - self._began,
-                prefix=self.name,
-                postfix=", ".join(filter(None, [self.stage, *texts])),
+                prefix=name,
+                postfix=", ".join(texts),
                 bar_format=FORMAT_IN_A_LOG,
             )
             print(line, file=sys.stderr, flush=True)
-        else:
-            self._drawn.desc = self.stage or self.name
-            self._drawn.total = total
-            self._drawn.n = self.done
-            self._drawn.set_postfix_str(", ".join(filter(None, texts)))
+            return
+        self._drawn.desc = name
+        self._drawn.total = total
+        self._drawn.n = self.done
+        room = (columns(sys.stderr) or WIDE) - len(name) - len(AROUND)
+        shown = _fitting(texts, room).replace("{", "{{").replace("}", "}}")
+        self._drawn.bar_format = FORMAT + shown
+        self._drawn.refresh()
+
+
+def _fitting(texts: Sequence[str], room: int) -> str:
+    """Join the texts that fit into `room` columns. Earlier texts come first."""
+    chosen: list[str] = []
+    for text in texts:
+        length = len(", ") + len(text)
+        if length <= room:
+            chosen.append(text)
+            room -= length
+    return ", ".join(chosen)

@@ -22,7 +22,9 @@ from core.generate import Generator
 from core.prompts import sampling_for
 from core.types import Completion, Grader, Message, Population, Sampling, Scaffold
 from harness import framing
-from harness.report import plot, run_table, tables
+from harness.report import plot, run_table
+from harness.report.data import Results
+from harness.report.final import control, final
 from harness.results import missing_answers, records, warnings, write
 from harness.results.metrics import RunMetrics
 from harness.results.server_warnings import COUNTS
@@ -250,15 +252,14 @@ class Experiment(Generic[A]):
             counts["models"][completion.model] += 1
 
     def _accuracy(self) -> str:
-        """Format the mean accuracy (or score, or grade of proofs) of the newest populations. Return
-        "" if none is graded."""
+        """Format the mean accuracy (or score, or grade of proofs) of finished problems. Return ""
+        if none is graded."""
         progress = self.figures.progress
-        if not progress:
-            return ""
-        name = "score" if self.figures.has_scores else "accuracy"
-        if self.chosen.asks_for_proofs:
-            name = "grade"
-        return f"mean {name} {progress}"
+        if progress and self.chosen.asks_for_proofs:
+            return f"grade {progress}"
+        if progress and self.figures.has_scores:
+            return f"score {progress}"
+        return progress
 
     def _newest(self, complete: bool) -> tuple[dict[str, Any], Iterator[bytes], Path]:
         """Return the arguments of write.save: the document, the rows of all started problems, and
@@ -297,7 +298,7 @@ def show(document: dict[str, Any], path: Path) -> None:
     """Print the table of a finished run or of merged runs, and save its plot if graded. `path` is
     the results file."""
     metrics = document["metrics"]
-    print(f"\n{run_table.text(document)}\n")
+    print(f"\n{run_table.text(document, has_legend=False)}\n")
     for warning in document["warnings"]:
         print(terminal.wrapped(f"note: {warning}", "  "))
     if reused := sum(metrics["reused"].values()):
@@ -315,5 +316,8 @@ def show(document: dict[str, Any], path: Path) -> None:
         picture = path.with_suffix(".png")
         plot.plot(document, picture)
         print(f"plot    {picture}")
+    run = Results(path)
     print(f"report  bash scripts/report.sh {document['experiment']}")
-    print(terminal.wrapped(tables.final(document)), flush=True)
+    if compared := control(run):
+        print(terminal.wrapped(f"control {compared}", " " * 8))
+    print(terminal.wrapped(final(document, run.problems), " " * 7), flush=True)

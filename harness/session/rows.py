@@ -6,6 +6,7 @@ from core.engines import environment, reasoning
 from core.engines.protocol import Server
 from core.types import Bounded, Sampling, Scaffold
 from harness.framing import Framing
+from harness.grid import Grid
 from harness.problems.sets import ProblemSet
 
 Row = tuple[str, str]  # a label and a text
@@ -63,4 +64,7 @@ def plan_of(planned: Bounded, config: Constants, problems: int, is_graded: bool)
     unit = "problem and run" if config.RUNS > 1 else "problem"
     total = problems * completions * config.RUNS
     ending = ", without grading" if is_graded else ""
+    if isinstance(planned, Grid) and planned.shared_completions:
+        shared = problems * planned.shared_completions * config.RUNS
+        ending += f". Runs read {shared:,} more from other runs of the sweep"
     return f"{bound} {completions:,} {noun} per {unit}, {total:,} in all{ending}"

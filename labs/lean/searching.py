@@ -89,19 +89,22 @@ class Searching:
         ended = {theorem.name: known for theorem in theorems if (known := self._known(theorem))}
         if not (owed := [theorem for theorem in theorems if theorem.name not in ended]):
             return [ended[theorem.name] for theorem in theorems]
-        most = config.MAX_NODES * config.CANDIDATES
-        with Bar(self.session.name, most * len(owed)) as bar:
+        begun: dict[str, float] = {}
+        with Bar(self.session.name, len(owed), "theorems") as bar:
+            bar.ages = lambda: [time.monotonic() - began for began in begun.values()]
 
             async def one(
                 theorem: Theorem, generator: Generator, own: tuple[Workers, Scores | None]
             ) -> None:
-                ended[theorem.name] = found = await self._one(theorem, generator, *own)
-                bar.total -= most - found.counts.get("requests", 0)
+                begun[theorem.name] = time.monotonic()
+                ended[theorem.name] = await self._one(theorem, generator, *own)
+                bar.ended(time.monotonic() - begun.pop(theorem.name))
 
             def so_far(_: object) -> str:
                 return f"{sum(each.is_proved for each in ended.values())} of {len(ended)} proved"
 
-            searching = Round[None](self.session, bar, A_WORKER * config.NUM_WORKERS, so_far)
+            places = A_WORKER * config.NUM_WORKERS
+            searching = Round[None](self.session, bar, places, so_far, bar.note)
             await searching.run(owed, one, self._workers())
         return [ended[theorem.name] for theorem in theorems]
 

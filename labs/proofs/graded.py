@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from core.base.errors import UserError
+from core.base.errors import RowError, UserError
 from core.types import MAX_POINTS, PROOF, Problem
 from harness.problems import sets
 from harness.problems.check import can_be_sent
@@ -22,6 +22,7 @@ from harness.problems.columns import (
     plain_name,
     text_of,
 )
+from harness.problems.faults import Faults
 from harness.problems.published import Published
 from harness.problems.rows import Rows
 from harness.problems.sets import ProblemSet
@@ -129,54 +130,60 @@ def load(name: str) -> GradedSet:
 
 def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
     """Return the proofs in decoded rows. Rows with equal statements share a problem's id. Raises
-    UserError."""
-    found: list[GradedProof] = []
+    UserError with the faults of all rows."""
+    proofs: list[GradedProof] = []
     ids: dict[str, str] = {}  # by statement
-    for number, (where, columns) in enumerate(rows, 1):
-        row = read_row(where, _renamed(columns))
-        statement, text, points = row["problem"], row.get("proof"), row.get("points")
-        if not isinstance(text, str | None):
-            raise lacking(where, "proof", "a text", columns)
-        # CSV files store numbers as text, and some files store 7 points as 7.0.
-        whole = re.fullmatch(
-            r"\s*([0-7])(?:\.0+)?\s*", "" if isinstance(points, bool) else str(points)
-        )
-        if not whole:
-            raise lacking(
-                where,
-                "points",
-                f"a whole number from 0 to {MAX_POINTS}, not {points!r:.40}",
-                columns,
-            )
-        if statement not in ids:
-            wished = text_of(row.get("id")) or str(number)
-            ids[statement] = wished if wished not in ids.values() else f"{wished} (row {number})"
-        texts: dict[str, Any] = {
-            name: text_of(row.get(name)) for name in ("solution", "guidelines")
-        }
-        scheme, answer = scheme_of(row.get("grading_scheme")), text_of(row.get("answer")) or None
-        problem = Problem(ids[statement], statement, answer, PROOF, grading_scheme=scheme, **texts)
-        written = (text or "").rpartition(END_OF_THINKING)[-1].strip()  # null is an empty proof
-        proof = GradedProof(problem, written, int(whole[1]), text_of(row.get("writer")))
-        if not all(map(can_be_sent, _texts(proof))):
-            raise UserError(f"{where} contains a lone surrogate (\\ud800 to \\udfff). Remove it")
-        found.append(proof)
-    if not any(proof.text for proof in found):
+    faults = Faults()
+    for number, (location, columns) in enumerate(rows, 1):
+        with faults.caught(location):
+            proofs.append(_graded_proof(columns, number, ids))
+    faults.check()
+    if not any(proof.text for proof in proofs):
         raise UserError(
             f"{source} contains no proofs. Give at least one in the column {column_names('proof')}"
         )
-    return tuple(found)
+    return tuple(proofs)
 
 
-def read_row(where: str, columns: Any) -> dict[str, Any]:
-    """Return a row's columns under our names. Raises UserError if the row is no object or lacks a
+def _graded_proof(columns: Any, number: int, ids: dict[str, str]) -> GradedProof:
+    """Return the proof of a row. `ids` has the ids of problems by statement, and gets a new
+    problem's id. Raises RowError."""
+    row = read_row(_renamed(columns))
+    statement = row["problem"]
+    text = row.get("proof")
+    points = row.get("points")
+    if not isinstance(text, str | None):
+        raise lacking("proof", "a text", columns)
+    # CSV files store numbers as text, and some files store 7 points as 7.0.
+    digits = "" if isinstance(points, bool) else str(points)
+    whole = re.fullmatch(r"\s*([0-7])(?:\.0+)?\s*", digits)
+    if not whole:
+        raise lacking(
+            "points", f"a whole number from 0 to {MAX_POINTS}", columns, f"{points!r:.40}"
+        )
+    if statement not in ids:
+        wished = text_of(row.get("id")) or str(number)
+        ids[statement] = wished if wished not in ids.values() else f"{wished} (row {number})"
+    texts: dict[str, Any] = {name: text_of(row.get(name)) for name in ("solution", "guidelines")}
+    scheme = scheme_of(row.get("grading_scheme"))
+    answer = text_of(row.get("answer")) or None
+    problem = Problem(ids[statement], statement, answer, PROOF, grading_scheme=scheme, **texts)
+    written = (text or "").rpartition(END_OF_THINKING)[-1].strip()  # null is an empty proof
+    proof = GradedProof(problem, written, int(whole[1]), text_of(row.get("writer")))
+    if not all(map(can_be_sent, _texts(proof))):
+        raise RowError("a text contains a lone surrogate (\\ud800 to \\udfff)", "Remove it")
+    return proof
+
+
+def read_row(columns: Any) -> dict[str, Any]:
+    """Return a row's columns under our names. Raises RowError if the row is no object or lacks a
     statement."""
     if not isinstance(columns, dict):
-        raise UserError(f"{where} must be an object with columns like problem")
+        raise RowError("the row is not an object", "Write an object with columns like problem")
     row = fields_of(columns)
     statement = row.get("problem")
     if not isinstance(statement, str) or not statement.strip():
-        raise lacking(where, "problem", "a text that is not empty", columns)
+        raise lacking("problem", "a text that is not empty", columns)
     return row | {"problem": statement.strip()}
 
 
@@ -217,11 +224,13 @@ def scheme_of(cell: Any) -> str:
     return text_of([{name: item[name] for name in parts if name in item} for item in objects])
 
 
-def lacking(where: str, name: str, what: str, columns: Mapping[str, Any]) -> UserError:
-    """Return the error for a row whose column `name` is missing or invalid. `what` describes the
-    expected value."""
-    return UserError(
-        f"{where} needs {column_names(name)}, {what}. Columns found: {names_in(columns)}"
+def lacking(name: str, expected: str, columns: Mapping[str, Any], cell: str = "") -> RowError:
+    """Return the error of a row whose column `name` is missing, or is not the `expected` value, but
+    `cell`."""
+    return RowError(
+        f"the column {column_names(name)} is missing or is not {expected}",
+        f"The columns are {names_in(columns)}",
+        cell,
     )
 
 

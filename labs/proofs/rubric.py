@@ -9,9 +9,10 @@ from itertools import pairwise
 from pathlib import Path
 from string import Formatter
 
-from core.base.errors import UserError
+from core.base.errors import RowError, UserError
 from core.base.files import read_text
 from core.types import MAX_POINTS, Message, Problem
+from harness.problems.faults import Faults
 from labs.proofs.defence import fenced, mark
 
 GUIDELINES = """You grade a proof for a mathematics olympiad, with 0 to 7 points.
@@ -163,22 +164,31 @@ def read_prompt(
 
 
 def fitting(problem: Problem, chosen: Prompt | None = None) -> Prompt:
-    """Return the `chosen` prompt, else the built-in prompt for the `problem`. Raises UserError if
-    it does not fit."""
+    """Return the `chosen` prompt, else the built-in prompt for the `problem`. Raises RowError if it
+    does not fit."""
     prompt, texts = chosen or _ours(problem), _texts(problem)
     for place in sorted(prompt.places - {"proof"}):
         if not texts[place]:
-            raise UserError(
-                f"problem {problem.id:.60} has no {place}, which the prompt {prompt.name} needs. "
+            raise RowError(
+                f"there is no {place}, which the prompt {prompt.name} needs,",
                 "Add this column, or choose another prompt with PROMPT (in 20_grader with "
-                "PROMPTS), such as alone"
+                "PROMPTS), such as alone",
             )
     if not problem.is_proof and "answer" not in prompt.places:
-        raise UserError(
-            f"problem {problem.id:.60} asks for an answer, but the prompt {prompt.name} lacks the "
-            "placeholder {answer}. Remove PROMPT, or set it to a file with this placeholder"
+        raise RowError(
+            f"the prompt {prompt.name} lacks the placeholder {{answer}}, which is needed",
+            "Remove PROMPT, or set it to a file with this placeholder",
         )
     return prompt
+
+
+def check_fits(problems: Iterable[Problem], chosen: Prompt | None) -> None:
+    """Raise UserError with all problems that a prompt does not fit."""
+    faults = Faults()
+    for problem in {problem.id: problem for problem in problems}.values():
+        with faults.caught(f"problem {problem.id:.60}"):
+            fitting(problem, chosen)
+    faults.check()
 
 
 def uses_general(problem: Problem, chosen: Prompt | None = None) -> bool:

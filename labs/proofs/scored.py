@@ -13,10 +13,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from core.base.errors import UserError
+from core.base.errors import RowError, UserError
 from core.base.files import checked_amount
 from core.types import MAX_POINTS
 from harness.problems.columns import text_of
+from harness.problems.faults import Faults
 from harness.problems.rows import stream_rows
 from harness.results.proof_points import CUT_OFF, EMPTY, groups_of
 from labs.proofs.graded import read_row
@@ -55,8 +56,9 @@ Runs = dict[str, list[Line]]  # the lines of each run, by its name
 
 def read(paths: Sequence[Path]) -> Runs:
     """Read the files. A file, a seed in it, and each repetition of a problem are runs. Raises
-    UserError."""
+    UserError with the faults of all lines."""
     runs: Runs = {}
+    faults = Faults()
     for place, path in enumerate(paths):
         if path.suffix.lower() != ".jsonl":
             raise UserError(
@@ -65,29 +67,35 @@ def read(paths: Sequence[Path]) -> Runs:
         file = path.name.removesuffix(".jsonl").removesuffix(".graded")
         file += f" ({place + 1})" * any(each.name == path.name for each in paths[:place])
         before: Counter[tuple[str, str]] = Counter()
-        for where, row in stream_rows(path):
-            line, seed = read_line(where, row), text_of(row.get("seed"))
+        for location, row in stream_rows(path):
+            line = None
+            with faults.caught(location):
+                line = read_line(row)
+            if line is None:
+                continue
+            seed = text_of(row.get("seed"))
             before[seed, line.problem] += 1
             repeat = before[seed, line.problem]
             name = " ".join(
                 filter(None, [file, seed and f"seed {seed}", f"run {repeat}" if repeat > 1 else ""])
             )
             runs.setdefault(name, []).append(line)
-        if not before:
+        if not (before or faults):
             raise UserError(f"{path} is empty. Name a file of graded lines")
+    faults.check()
     return runs
 
 
-def read_line(where: str, row: Any) -> Line:
-    """Return a graded line. Raises UserError if it is not graded, or has points that are out of
+def read_line(row: Any) -> Line:
+    """Return a graded line. Raises RowError if it is not graded, or has points that are out of
     range."""
-    named = read_row(where, row)
+    named = read_row(row)
     graded, scheme, proof = row.get("grade"), row.get("schema_0"), text_of(named.get("proof"))
     is_theirs = isinstance(graded, list) or isinstance(scheme, list)
     if not is_theirs and "score" not in row and not isinstance(row.get("correct"), bool):
-        raise UserError(
-            f"{where} is not graded. Grade the file first: bash scripts/grade.sh FILE.jsonl "
-            "GRADER=card"
+        raise RowError(
+            "there is no grade",
+            "Grade the file first: bash scripts/grade.sh FILE.jsonl GRADER=card",
         )
     try:
         items = _their_items(graded, scheme) if is_theirs else _our_items(row)
@@ -103,8 +111,8 @@ def read_line(where: str, row: Any) -> Line:
         )
         run, grading = (_cost(row.get(name)) for name in ("cost_run", "grade_cost"))
     except (TypeError, ValueError) as error:
-        raise UserError(
-            f"{where} has a score, points or a cost that are out of range ({error}). Correct it"
+        raise RowError(
+            "a score, points or a cost are out of range", "Correct them", str(error)
         ) from None
     name = text_of(named.get("id"))
     part = next((part for pattern, part in PARTS.items() if re.search(pattern, name)), "")

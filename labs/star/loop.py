@@ -160,7 +160,7 @@ class Loop:
         "" (greedy) or "-sampled"."""
         name = self._name(number, kind)
         replies: dict[str, list[Completion]] = {}
-        bar.stage = name
+        bar.stage = f"{name} (of {self.config.ROUNDS})"
         session = session.with_changes(
             name=name, config=config, folder=self.record.folder, problems=self.split.held_out
         )

@@ -110,6 +110,13 @@ def test_a_wrong_constant_in_the_file_is_found(changes: dict[str, Any]) -> None:
     assert read([], N="8").N == 8, "text is converted, as on the command line"
 
 
+def test_unknown_constants_in_the_file_are_listed_with_their_close_matches() -> None:
+    with pytest.raises(UserError) as raised:
+        read([], MAX_TOKEN=100, NN=4)
+    message = str(raised.value)
+    assert "'MAX_TOKEN', 'NN'" in message and "MAX_TOKENS=100?" in message
+
+
 def test_a_scaffold_may_change_a_default_and_add_a_constant_with_its_own_rule() -> None:
     class Own(Carrying):
         CARRY: str = constant("full", "what is shown", choices=("answer", "full"))

@@ -29,7 +29,7 @@ ENERGY = (
     "NUM_WORKERS=1",
 )
 GRADER = "GRADER=IN/strict.toml"
-REPORT = ("report",)
+REPORT = ("report", "--all")
 Command = tuple[str, ...]  # an experiment or a script (its name in scripts/), and its arguments
 
 

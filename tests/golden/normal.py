@@ -48,6 +48,8 @@ REUSE = re.compile(
 )
 # Columns of printed tables with times, or figures that a server's cache decides.
 TIMED = {"seconds", "path s", "read", "read_cold", "flops", "cached"}
+# Lines right below a table's rows.
+BELOW = re.compile(r"0 in all rows: |\(no room for: ")
 # Models before any training. The output of others differs between processors in the last digits.
 UNTRAINED = re.compile(
     r"qed-rsa-embedded@b0673c7f8f72|qed-rsa-lean-policy-trained@58ef999a9717|scripted|strict"
@@ -218,7 +220,7 @@ def tables(lines: list[str]) -> list[str]:
         if not TIMED & set(heads):
             continue
         last = number
-        while last + 1 < len(lines) and lines[last + 1]:
+        while last + 1 < len(lines) and lines[last + 1] and not BELOW.match(lines[last + 1]):
             last += 1
         for row in range(number - 1, last + 1):
             cells = []

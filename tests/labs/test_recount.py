@@ -50,7 +50,7 @@ def test_accuracies_at_equal_tokens(set_name: str) -> None:
     assert len(last) >= 7
     for name, row in last.items():
         assert f"{row.means['tokens']:,.0f}" in table[name]
-        if row.against:
+        if row.against and row.p_holm is not None:
             against = row.against
             assert shift(against.difference, against.low, against.high) in table[name]
             assert f"| {chance(against.p)} | {chance(row.p_holm)} |" in table[name]

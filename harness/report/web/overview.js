@@ -163,9 +163,9 @@ function facts(run) {
   rows.machine = [provenance.gpu, provenance.platform, cores].filter(Boolean).join(", ");
   const constants = Object.entries(config).map(([name, value]) => `${name}=${value}`);
   rows.configuration = constants.join("  ");
-  const weights = `weights ${model.sha256 || "unknown"}`;
-  const prompts = `prompts ${provenance.prompts_sha256}`;
-  rows.files = `${weights}, problem set ${problem_set.sha256}, ${prompts}`;
+  const short = (hash) => (hash ? `${hash.slice(0, 12)}…` : "unknown");
+  const hashes = [model.sha256, problem_set.sha256, provenance.prompts_sha256].map(short);
+  rows.hashes = `weights ${hashes[0]}, problem set ${hashes[1]}, prompts ${hashes[2]}`;
   const elements = Object.entries(rows).map(([name, value]) => [
     h("dt", {}, name),
     h("dd", {}, String(value)),
@@ -282,8 +282,8 @@ function lossesCard(run) {
   const change = hasScores(run)
     ? "majority with the full score at t=0 and without it at the end"
     : "majority right at t=0 and wrong at the end";
-  const meaning = `${change} / the reverse`;
-  return card("problems lost / won", `${lost(run)} / ${won(run)}`, meaning);
+  const meaning = `the reverse / ${change}`;
+  return card("problems won / lost", `${won(run)} / ${lost(run)}`, meaning);
 }
 
 function verificationCard(run) {

@@ -150,7 +150,7 @@ function lineageLegend(arePoints, areScores) {
   return `${marks}${means}. ${edges}, and is dashed if the parent ${parent}`;
 }
 
-/** A button for each filter, with its number of members. */
+/** A button for each filter that any member passes, with its number of members. */
 function filterBar(problem, areScores, draw) {
   const members = problem.steps.flatMap((step) => step.members);
   const choose = (name, chosen) => {
@@ -160,12 +160,13 @@ function filterBar(problem, areScores, draw) {
     }
     draw();
   };
-  const buttons = filterNames(areScores).map((name) => {
-    const n = members.filter(FILTERS[name]).length;
+  const size = (name) => members.filter(FILTERS[name]).length;
+  const counted = filterNames(areScores).map((name) => [name, size(name)]);
+  const shown = counted.filter(([name, n]) => n || name === "all" || name === readingState.filter);
+  const buttons = shown.map(([name, n]) => {
     const attributes = {
       type: "button",
       "aria-pressed": String(readingState.filter === name),
-      disabled: name !== "all" && !n,
       onclick: (event) => choose(name, event.target),
     };
     return h("button", attributes, `${name} ${n}`);

@@ -20,6 +20,7 @@ from core.constants import constant
 from core.types import Ask, Completion
 from harness.problems import published, sets
 from harness.problems.columns import cells_of, column_names, fields_of, names_in, plain, text_of
+from harness.problems.faults import Faults
 from harness.problems.rows import stream_rows
 from harness.report import tables
 from harness.session import session
@@ -137,7 +138,7 @@ def main(tool: Tool, argv: Sequence[str]) -> None:
 def rows_of(name: str, folder: Path, limit: int) -> tuple[Path, list[Row]]:
     """Read the first `limit` rows (0: all) of a file or of hub:owner/name, with values that fit
     into JSON. Returns the path of new files without an ending (hub rows: in `folder`), and the
-    rows. Raises UserError if a row lacks a statement."""
+    rows. Raises UserError if rows lack a statement."""
     found: Iterable[tuple[str, Any]]
     if name.startswith("hub:"):
         asked = published.on_hub(name)
@@ -146,9 +147,12 @@ def rows_of(name: str, folder: Path, limit: int) -> tuple[Path, list[Row]]:
         path = Path(name).expanduser()
         found, place = stream_rows(path), path.with_suffix("")
     rows = []
-    for where, row in islice(found, limit or None):
-        read_row(where, row)
-        rows.append(plain(row))
+    faults = Faults()
+    for location, row in islice(found, limit or None):
+        with faults.caught(location):
+            read_row(row)
+            rows.append(plain(row))
+    faults.check()
     return place, rows
 
 

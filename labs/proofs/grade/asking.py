@@ -179,8 +179,7 @@ def checked(
         raise UserError(
             f"{name} contains no proofs. Give results or lines of JSON that contain proofs"
         )
-    for item in items:
-        rubric.fitting(item.problem, chosen)
+    rubric.check_fits((item.problem for item in items), chosen)
     return len({item.content() for item in items if not undelivered(item.proof)}) * config.GRADES
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from core.base.errors import UserError
+from core.base.errors import RowError, UserError
 from core.base.files import write_atomically
 from core.base.prices import Prices
 from core.grading.kinds import named
@@ -14,6 +14,7 @@ from core.grading.kinds.math import Math
 from core.types import MAX_POINTS, PROOF, Completion, Problem
 from harness.problems.check import can_be_sent
 from harness.problems.columns import NAMES, cells_of, text_of
+from harness.problems.faults import Faults
 from harness.problems.rows import FIX, read_rows
 from harness.report import jsonl, tables
 from harness.results import read
@@ -42,17 +43,20 @@ def source(path: Path, folder: Path, is_qed: bool = False) -> Source:
     `is_qed` selects the shape of the graded lines. Raises UserError if a line is invalid, or if an
     unrelated file would be replaced."""
     place(stem := path.with_suffix(""))
-    found = [(where, row, read_row(where, row)) for where, row in read_rows(path)]
-    items = [
-        Item(_problem(where, columns, number), _proof(where, row))
-        for number, (where, row, columns) in enumerate(found, 1)
-    ]
+    rows: list[Row] = []
+    items: list[Item] = []
+    faults = Faults()
+    for number, (location, row) in enumerate(read_rows(path), 1):
+        with faults.caught(location):
+            rows.append(row)
+            items.append(Item(_problem(read_row(row), number), _proof(row)))
+    faults.check()
 
     def write(
         points: Sequence[Points], about: Row, prices: Prices | None
     ) -> tuple[str, dict[str, Path]]:
         proofs, lines = list[Proved](), []
-        for (_, row, _), item, each in zip(found, items, points, strict=True):
+        for row, item, each in zip(rows, items, points, strict=True):
             of_grade = fields(each, prices)
             proofs.append(Proved(item.problem.id, groups_of(item.problem.split, row), [of_grade]))
             graded = row | {
@@ -65,8 +69,8 @@ def source(path: Path, folder: Path, is_qed: bool = False) -> Source:
     return Source(path.stem, folder, items, write)
 
 
-def _problem(where: str, columns: Row, number: int) -> Problem:
-    """Return the problem in a line. `columns` has its fields by our names."""
+def _problem(columns: Row, number: int) -> Problem:
+    """Return the problem in a line. `columns` has its fields by our names. Raises RowError."""
     names = ("solution", "guidelines", "grading_scheme", "split")
     texts: Row = {name: text_of(columns.get(name)) for name in names}
     answer = text_of(columns.get("answer"))
@@ -74,20 +78,18 @@ def _problem(where: str, columns: Row, number: int) -> Problem:
     answer_type = columns.get("answer_type") or (Math.name if is_answer else PROOF)
     name = str(columns.get("id", number))
     if not (name and can_be_sent(name)):
-        raise UserError(
-            f"{where} has an id that is empty, or contains a lone surrogate (\\ud800 to \\udfff). "
-            f"{FIX}"
-        )
+        fault = "the id is empty, or contains a lone surrogate (\\ud800 to \\udfff)"
+        raise RowError(fault, FIX)
     return Problem(name, columns["problem"], answer or None, answer_type, **texts)
 
 
-def _proof(where: str, row: Row) -> Completion:
+def _proof(row: Row) -> Completion:
     """Return the proof in a line. A null proof counts as empty. Exported lines also have a
-    `finish_reason`."""
+    `finish_reason`. Raises RowError."""
     cells = cells_of(row)
     texts = [cells[name] for name in NAMES["proof"] if name in cells]  # the first of NAMES counts
     if not texts or not isinstance(texts[0], str | None):
-        raise lacking(where, "proof", "a text", row)
+        raise lacking("proof", "a text", row)
     reason = row.get("finish_reason")
     return Completion(
         "", 0, "", texts[0] or "", finish_reason=reason if isinstance(reason, str) else "stop"

@@ -17,6 +17,7 @@ from core.types import MAX_POINTS, Completion, Grade, Graded, Population, Proble
 from harness.report import tables
 from harness.report.budgets import counting
 from harness.report.equal_compute import compared_in
+from harness.report.final import final
 from harness.results import read, records
 from harness.results.find import archive
 from harness.results.merge import merge
@@ -53,9 +54,9 @@ def of_results(path: Path, steps: Steps, is_qed: bool = False) -> Source:
             new = merge(
                 paths, head.experiment, path.parent, runs.by, head.complete, {"grading": about}
             )[0]
-        document = read.read(new)[0].document
-        proofs = document["metrics"]["proofs"]
-        table = tables.points_table(proofs) if proofs else tables.final(document)
+        graded, problems = read.read(new)
+        proofs = graded.document["metrics"]["proofs"]
+        table = tables.points_table(proofs) if proofs else final(graded.document, [*problems])
         return table, {"graded": new} | ({"lines": lines.export(new)} if is_qed else {})
 
     return _source(head.experiment, paths, steps, finish)

@@ -138,8 +138,7 @@ def ways_of(
     errors: dict[str, UserError] = {}
     for prompt in prompts or [Prompt(name, text) for name, text in rubric.OURS.items()]:
         try:
-            for proof in chosen.proofs:
-                rubric.fitting(proof.problem, prompt)
+            rubric.check_fits((proof.problem for proof in chosen.proofs), prompt)
             fitting.append(prompt)
         except UserError as error:
             errors[prompt.name] = error

@@ -15,9 +15,10 @@ from core.engines.protocol import Server
 from core.rsa import rsa
 from core.types import Completion, Member, Sampling
 from harness.plan import lengths
-from harness.report import compare, page, run_table, tables
+from harness.report import compare, page, run_table
 from harness.report.budgets import bought
 from harness.report.data import Results, load
+from harness.report.final import final
 from harness.results import warnings
 from harness.results.metrics import RunMetrics
 from harness.results.model import StepResult
@@ -319,7 +320,7 @@ def test_dollars_stand_in_results_table_comparison_and_page_where_prices_are_kno
     VALIDATOR.validate(got)
     each = (30 * 1.0 + 20 * 0.1 + 100 * 10.0) / 1e6
     assert [step["cost"] for step in got["metrics"]["steps"]] == pytest.approx([each, 2 * each])
-    assert "≥ $0.00103" in run_table.steps_table(got).body() and "≥ $0.0031" in tables.final(got)
+    assert "≥ $0.00103" in run_table.steps_table(got).body() and "≥ $0.0031" in final(got)
     (results / "a.json").write_text(json.dumps(got))
     shown = compare.table([compare.result(load("a", results)), compare.result(load("a", results))])
     assert "≥ $0.0031" in shown and "cost" in shown

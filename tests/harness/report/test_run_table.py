@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness.report.run_table import steps_table, text
+from harness.report.run_table import markdown, steps_table, text
 from tests.helpers import documents
 
 RATE = documents.RATE
@@ -27,7 +27,7 @@ PROOFS: dict[str, Any] = {
     "missing": {"cut off": 2},
     "runs": None,
 }
-ANSWERS = ["mean accuracy", "majority accuracy", "pass@k"]
+ANSWERS = ["mean accuracy", "majority accuracy", "pass@1"]
 COSTS = ["tokens", "tokens so far", "seconds", "truncated", "forced"]
 COUNTS = ["no answer", "doubtful", "failed"]
 
@@ -56,7 +56,7 @@ def cells(head: str, *steps: dict[str, Any], **parts: Any) -> list[str]:
         (
             {"problems": 1, "runs": RUNS},
             {"runs": {"by": "mean", "seeds": [0]}},
-            ["step", *ANSWERS[:2], "mean, runs", "majority, runs", "pass@k", *COSTS, *COUNTS],
+            ["step", *ANSWERS[:2], "mean, runs", "majority, runs", "pass@1", *COSTS, *COUNTS],
         ),
         (
             {"problems": 1, "cost": 0.5},
@@ -91,7 +91,9 @@ def test_cells_are_figures_with_their_intervals_and_units() -> None:
     second = {"verification_tokens": 5, "completion_tokens": 1234, "generation_seconds": 1234.5}
     assert cells("step", first, second) == ["0 draft", "1"]
     assert cells("mean accuracy", first) == ["50.0 [25.0, 75.0]"]
-    assert cells("pass@k", first, {"pass_at_k": {}}) == ["pass@1 50.0 [25.0, 75.0]", "-"]
+    assert cells("pass@1", first, {"pass_at_k": {}}) == ["50.0 [25.0, 75.0]", "-"]
+    two = {"pass_at_k": {"1": RATE, "2": RATE}}
+    assert cells("pass@k", first, two) == ["pass@1 50.0 [25.0, 75.0]", "pass@2 50.0 [25.0, 75.0]"]
     assert cells("tokens", first, second) == ["≥ 10", "1,234 + 5"]
     assert cells("tokens so far", first, second) == ["10", "1,249"]
     assert cells("tokens so far", {"completion_tokens": None}, second) == ["unknown", "unknown"]
@@ -113,12 +115,35 @@ def test_the_page_shows_counts_as_shares_and_marks_those_above_a_tenth() -> None
     assert "forced" not in shares and "forced" in page["legend"]
 
 
+def test_counts_that_are_not_0_stay_in_80_columns_and_times_go_first() -> None:
+    counts = {"truncated": 3, "unread": 2, "failed": 1, "doubtful": 5, "completions": 9}
+    costs = {"completion_tokens": 123_456, "generation_seconds": 123_456.0}
+    width = 80
+    lines = steps_table(document(counts | costs, counts | costs)).body(width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert all(head in lines[0] for head in ("truncated", "no answer", "failed"))
+    assert "seconds, tokens" in lines[-1]
+
+
+def test_markdown_has_every_table_of_the_text() -> None:
+    one = markdown(document({"problems": 1}))
+    assert "| step | mean accuracy | majority accuracy |" in one
+    assert "| pass@1 |" in one and "accuracies in %" in one
+    points = markdown(document({"problems": 1}, metrics={"proofs": PROOFS}))
+    assert "| source a | 1 |" in points and "grade missing, and not counted: 2 truncated" in points
+    wait = {"waits": 0, "mean_accuracy": RATE, "waited": 3, "completion_tokens": 40}
+    assert "**Waits**" in markdown(document({"problems": 1, "waits": [wait]}))
+
+
 def test_a_run_of_one_step_has_pass_at_k_below_its_table() -> None:
     one = text(document({"problems": 1}))
     assert "pass@1  50.0 [25.0, 75.0]\n" in one
     assert "pass@1  " not in text(document({"problems": 1}, {"problems": 1}))
     assert "\nseconds            summed over requests\n" in one
-    assert one.endswith("\naccuracies in %, with 95% intervals over problems")
+    unit = "\naccuracies in %, with 95% intervals over problems"
+    assert one.endswith(unit)
+    short = text(document({"problems": 1}), has_legend=False)
+    assert short.endswith(unit) and "summed over requests" not in short
 
 
 def test_graded_proofs_have_points_by_group_and_lines_for_missing_grades() -> None:

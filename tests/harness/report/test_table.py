@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.report.final import final
 from harness.report.run_table import steps_table
 from harness.report.table import Column, Table
-from harness.report.tables import final, labels
+from harness.report.tables import labels
 from tests.helpers import documents
 
 TABLE = Table(
@@ -35,9 +36,25 @@ def test_the_legend_explains_the_columns_that_are_shown() -> None:
         line.split(maxsplit=1)
         for line in TABLE.legend().replace("long figure", "long").splitlines()
     ]
-    assert rows == [["name", "who"], ["long", "how much"], ["none", "nothing"], ["all", "in %"]]
-    assert "nothing" not in TABLE.legend(18) and "no room for:\n none" in TABLE.text(18)
-    assert "how much" not in TABLE.legend(6) and "none, long" in " ".join(TABLE.body(6).split())
+    assert rows == [["name", "who"], ["long", "how much"], ["all", "in %"]]
+    assert "how much" not in TABLE.legend(6) and "(no room for: long" in " ".join(
+        TABLE.body(6).split()
+    )
+
+
+def test_columns_of_zeros_are_one_line_unless_they_are_times_or_may_not_be_omitted() -> None:
+    assert TABLE.body().splitlines()[0].split() == ["name", "long", "figure"]
+    assert TABLE.body().splitlines()[-1] == "0 in all rows: none"
+    assert TABLE.markdown().splitlines()[-1] == "0 in all rows: none"
+    zeros = [
+        Column("step", ["0"]),
+        Column("seconds", ["0"], rank=3, is_time=True),
+        Column("failed", ["0"], rank=1),
+        Column("forced", ["0"], rank=1),
+    ]
+    shown = Table("t", zeros).body().splitlines()
+    assert shown[0].split() == ["step", "seconds"]
+    assert shown[-1] == "0 in all rows: failed, forced"
 
 
 def test_the_page_names_columns_of_zeros_and_has_some_of_its_own() -> None:
@@ -45,7 +62,7 @@ def test_the_page_names_columns_of_zeros_and_has_some_of_its_own() -> None:
     assert page["heads"] == ["name", "long figure", "share"]
     assert page["legend"].endswith("all in % · 0 in all rows: none")
     assert page["rows"] == [["a", "1", ("30%", "3 of 10", True)], ["b", "2", "40%"]]
-    assert TABLE.markdown().splitlines()[2] == "| name | long figure | none |"
+    assert TABLE.markdown().splitlines()[2] == "| name | long figure |"
 
 
 @pytest.mark.parametrize("problems", [1, 0])

@@ -55,11 +55,30 @@ def test_a_name_or_its_beginning_finds_results(folder: Path, name: str, files: l
     )
 
 
-@pytest.mark.parametrize("name", ["1", "12", "0", "", "x", "15_n", "02_rsa_basic.partial.json/x"])
-def test_a_beginning_of_several_names_or_of_none_finds_nothing(folder: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "listed"),
+    [
+        ("1", ": 12_majority, 12_majority_long, 15_compute_matched. "),
+        ("0", ": 02_rsa_basic, 07_nomos. "),
+        ("", "It has 02_rsa_basic, 07_nomos, 12_majority, 12_majority_long, 15_compute_matched. "),
+        ("x", "It has 02_rsa_basic, 07_nomos, "),
+        ("15_n", "12_majority_long, 15_compute_matched. "),
+        ("02_rsa_basics", "Did you mean 02_rsa_basic"),
+        ("02_rsa_basic.partial.json/x", "12_majority_long, 15_compute_matched. "),
+    ],
+)
+def test_a_beginning_of_several_names_or_of_none_finds_nothing(
+    folder: Path, name: str, listed: str
+) -> None:
     for looked_for in (lambda: results_files([name], folder), lambda: comparison([name], folder)):
-        with pytest.raises(NoResults, match="12_majority_long, 15_compute_matched"):
+        with pytest.raises(NoResults) as error:
             looked_for()
+        assert listed in str(error.value)
+
+
+def test_an_empty_folder_has_no_name_to_suggest(tmp_path: Path) -> None:
+    with pytest.raises(NoResults, match="Run an experiment first"):
+        path_of("02", tmp_path)
 
 
 def test_a_single_file_is_never_a_comparison(folder: Path) -> None:

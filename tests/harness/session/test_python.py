@@ -69,6 +69,20 @@ def test_a_wrong_argument_raises_an_error_before_any_request(
     assert not server.asked
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"N": 2, "K": 5}, 'help("core.rsa.RsaConstants")'),
+        ({"NN": 2}, 'help("core.rsa.RsaConstants")'),
+        ({"MODEL": "x"}, "model=…"),
+    ],
+)
+def test_messages_name_what_a_python_user_can_type(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(UserError) as raised:
+        solve_sync(RSA, [{"problem": "1+1?", "answer": 2}], **given)
+    assert words in str(raised.value) and "--help" not in str(raised.value)
+
+
 ONE, OTHER = Completion("1" * 32, 0), Completion("2" * 32, 0)
 
 

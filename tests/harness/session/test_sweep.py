@@ -140,6 +140,7 @@ def test_only_numbers_and_choices_are_lists() -> None:
     steps = expand("N=4,8", "T=1,4,2")
     assert [cell.name for cell in steps.asking] == ["N=4,T=4", "N=8,T=4"]
     assert steps.max_completions(steps.common) == (4 + 8) * 5
+    assert steps.shared_completions == (4 + 8) * (2 + 3)
 
 
 def row(name: str, scores: list[float], tokens: float = 1.0) -> Row:
@@ -156,7 +157,13 @@ def test_the_lead_of_the_best_is_corrected_for_all_pairs() -> None:
     assert alone[0].p_holm is not None and found[0].p_holm is not None
     assert alone[0].p_holm < LEVEL < found[0].p_holm == pytest.approx(28 * alone[0].p_holm)
     text = verdict(found, best)
-    assert "better than 0 of the 7" in text and "cheapest of these is N=1 " in text
+    assert "better than none of the 7" in text and "cheapest of these is N=1 " in text
+
+
+def test_runs_with_equal_votes_have_no_best() -> None:
+    equal = [row("N=1", [0.0] * 5, tokens=2), row("N=2", [0.0] * 5, tokens=1)]
+    text = verdict(equal, equal[0])
+    assert "none is best" in text and "N=2 (1 tokens)" in text and "better than" not in text
 
 
 def test_a_map_averages_over_other_constants_and_lacks_what_did_not_run() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from core.base.errors import UserError
 from core.types import Problem
 from labs.proofs import rubric
-from labs.proofs.rubric import asked, read_points, read_prompt
+from labs.proofs.rubric import asked, check_fits, read_points, read_prompt
 from tests.labs.proofs.conftest import ANY_TEXT, HOSTILE
 
 PROOF = Problem(
@@ -120,11 +120,15 @@ def test_a_file_with_other_places_is_refused_in_a_line(tmp_path: Path, text: str
         (replace(ANSWER, guidelines="x"), "scheme"),
     ],
 )
-def test_a_problem_that_lacks_a_place_of_the_prompt_is_refused(
+def test_problems_that_lack_a_place_of_the_prompt_are_listed_in_one_error(
     problem: Problem, chosen: str
 ) -> None:
-    with pytest.raises(UserError, match=problem.id):
-        asked(problem, "x", 0, read_prompt(chosen))
+    prompt = read_prompt(chosen)
+    with pytest.raises(UserError):
+        asked(problem, "x", 0, prompt)
+    problems = [replace(problem, id=id_) for id_ in ("first", "second", "second")]
+    with pytest.raises(UserError, match="problem first and problem second"):
+        check_fits(problems, prompt)
 
 
 @pytest.mark.parametrize(

@@ -146,11 +146,12 @@ def test_the_page_contains_hostile_texts_only_packed(
     ("lines", "named"),
     [
         ([], "empty"),
-        ([{"problem": "x", "model_solution": "y"}], "line 1 is not graded"),
+        ([{"problem": "x", "model_solution": "y"}], "no grade in line 1"),
         ([theirs(7), theirs(8)], "line 2"),
         ([theirs(7, grade_cost={"cost": -1})], "line 1"),
         ([theirs(7, score="7")], "line 1"),
-        ([{"solution": "x"}], 'needs "problem"'),
+        ([{"solution": "x"}], 'column "problem"'),
+        ([theirs(8), theirs(7), theirs(9)], "in lines 1"),
     ],
 )
 def test_bad_lines_are_refused(tmp_path: Path, lines: list[Row], named: str) -> None:

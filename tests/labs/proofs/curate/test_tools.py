@@ -190,7 +190,7 @@ def test_hostile_texts_win_nothing_from_a_model_that_repeats_them(tool: str, des
 
 BAD: list[tuple[list[Any], tuple[str, ...], str]] = [
     ([], (), "is missing"),
-    ([*rows(1), {"problem": " ", "solution": "y"}], (), 'line 2 needs "problem"'),
+    ([*rows(1), {"problem": " ", "solution": "y"}], (), "is not empty in line 2"),
     ([{"problem": "x", "proof": "y"}], (), '"solution"'),
     (rows(1), ("PROMPT=README.md",), "README.md"),
     (rows(1), ("GRADES=2",), "'GRADES'"),

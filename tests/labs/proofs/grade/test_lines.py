@@ -143,17 +143,17 @@ def test_hostile_proofs_win_nothing_from_a_grader_that_quotes_them(desk: Desk) -
 
 BAD: list[tuple[list[Any], tuple[str, ...], str]] = [
     ([], (), "proofs"),
-    ([[1]], (), "proofs.jsonl, line 1"),
+    ([[1]], (), "an object in line 1"),
     ([{"problem": "x", "grading_scheme": "7: all"}], (), "model_solution"),
     ([{"problem": "x", "grading_scheme": "7: all", "proof": 3}], (), "model_solution"),
-    ([*rows(1), {"problem": "x", "proof": "y"}], ("PROMPT=scheme",), "problem 2 "),
-    ([{"problem": "x", "answer_type": "math", "proof": "y"}], (), "problem 1 has no answer"),
+    ([*rows(1), {"problem": "x", "proof": "y"}], ("PROMPT=scheme",), "in problem 2."),
+    ([{"problem": "x", "answer_type": "math", "proof": "y"}], (), "no answer, which"),
     (
         [{"id": "\ud800", "problem": "x", "grading_scheme": "7", "proof": "y"}],
         (),
-        "line 1 has an id",
+        "the id is empty",
     ),
-    (rows(1), ("PROMPT=guidelines",), "problem p0 has no solution"),
+    (rows(1), ("PROMPT=guidelines",), "in problem p0."),
     (rows(1), ("GRADER=opnai",), "'opnai'"),
     (rows(1), ("GRADER=openai",), "OPENAI_API_KEY"),
     (rows(1), ("PROBLEMS=sums",), "'PROBLEMS'"),
