@@ -48,10 +48,10 @@ def advice_on(name: str, valid_names: Collection[str], value: str) -> str:
 
 
 def similar(name: str, valid_names: Collection[str]) -> str:
-    """Return the only one of `valid_names` that begins with `name`, or else the one that resembles
-    it, or ""."""
+    """Return the only one of `valid_names` that begins with `name`, or the first one if `name` has
+    three letters or more. Otherwise return the one that resembles it, or ""."""
     beginnings = [valid for valid in valid_names if name and valid.startswith(name)]
-    if len(beginnings) == 1:
+    if len(beginnings) == 1 or (beginnings and len(name) > 2):
         return beginnings[0]
     close = difflib.get_close_matches(name, valid_names, 1, 0.8)
     return close[0] if close else ""

@@ -136,6 +136,7 @@ class Searching(Paid, Asking):
 def test_a_lab_inherits_the_parts_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     named = [
         "Sampled",
+        "Reasoning",
         "Forced",
         "Waiting",
         "Framed",
