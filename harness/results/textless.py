@@ -13,7 +13,7 @@ from core.base.files import write_atomically
 from harness.results import read
 
 NO_KEY = "0" * 32
-TABLES = ("table.txt", "table.jsonl")  # of a comparison
+TABLES = ("table.txt", "table.jsonl")  # of a comparison, or the first one of a run of STaR
 # fields with texts of the problem set, of replies or of graders, wherever they occur
 TEXTS = {
     "columns",
@@ -36,7 +36,8 @@ def write(paths: Sequence[Path], folder: Path) -> list[Path]:
             target = folder / path.parent.name
             target.mkdir(parents=True, exist_ok=True)
             for table in TABLES:
-                shutil.copyfile(path.with_name(table), target / table)
+                if path.with_name(table).is_file():
+                    shutil.copyfile(path.with_name(table), target / table)
         _, head, problems = read.read_raw(path)
         rows = (row for row, _ in problems)
         written.append(target / path.name)
@@ -45,11 +46,12 @@ def write(paths: Sequence[Path], folder: Path) -> list[Path]:
 
 
 def _lines(head: Mapping[str, Any], rows: Iterator[dict[str, Any]]) -> Iterator[bytes]:
-    """Yield the document with one line per problem. The path of the user's problem file becomes its
-    name."""
+    """Yield the document with one line per problem. The paths of the user's files become their
+    names."""
     config = dict(head["config"])
-    if "PROBLEMS" in config:
-        config["PROBLEMS"] = Path(config["PROBLEMS"]).name
+    for name, value in config.items():
+        if name == "PROBLEMS" or (isinstance(value, str) and Path(value).is_absolute()):
+            config[name] = Path(value).name
     yield _compact({**head, "config": config})[:-1] + b',"problems":['
     separator = b"\n"
     for row in rows:
