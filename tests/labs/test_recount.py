@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.report import transitions_table
+from harness.report import compare, transitions_table
 from harness.report.budgets import Row, in_unit, pair, rows
 from harness.report.data import Results
 from harness.report.tables import chance, interval, shift
@@ -33,7 +33,10 @@ def table_of(set_name: str) -> dict[str, str]:
 
 
 def figures_of(folder: Path, names: tuple[str, ...], samples: list[float]) -> list[Row]:
-    runs = {name: [folder / f"{name}-seed0.json"] for name in names}
+    runs = {}
+    for name in names:
+        [path] = folder.glob(f"{name}-seed0.*json")
+        runs[name] = [path]
     figures = rows(runs, in_unit(samples, runs[names[0]]))
     pair(figures, names[0])
     return figures
@@ -81,3 +84,24 @@ def test_greedy_decoding_on_gsm8k() -> None:
     head = Results(DATA / "gsm8k" / "01_baseline.json").head
     accuracy = head.document["metrics"]["steps"][0]["mean_accuracy"]
     assert interval(accuracy).replace(" [", "% [") in TEXT
+
+
+def test_star() -> None:
+    before, after = (Results(DATA / "star" / f"seed63-round{number}.json") for number in (0, 1))
+    pair = compare.pair(compare.result(before), compare.result(after), anyway=True)
+    gain = pair.metrics[compare.METRICS[0]]
+    accuracies = [
+        interval(run.head.document["metrics"]["steps"][0]["mean_accuracy"])
+        for run in (before, after)
+    ]
+    assert f"| 0 | {accuracies[0]} |" in TEXT
+    assert f"| 1 | {accuracies[1]} | {shift(gain.difference, gain.low, gain.high)} |" in TEXT
+
+
+def test_the_vote_and_rsa_at_twenty_samples() -> None:
+    text = " ".join(TEXT.split())
+    vote, rsa = figures_of(DATA / "svamp_20", ("12_majority", "02_rsa_basic"), [20.5])
+    for row in (vote, rsa):
+        assert interval(row.accuracy.to_json()).replace(" [", "% [") in text
+    assert rsa.against is not None
+    assert shift(rsa.against.difference, rsa.against.low, rsa.against.high)[:5] in text
