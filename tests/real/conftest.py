@@ -36,7 +36,7 @@ START_SECONDS = 900  # a busy machine reads 3 GB of Python first
 RUNNING = 16
 # After the launcher's flags: float32, so that greedy decoding equals llama.cpp's; no compiling,
 # which takes minutes; and whole prompts, because 0.32 crashes on a CPU if it splits one.
-FLAGS = "--dtype float32 --enforce-eager --max-num-batched-tokens 16384"
+FLAGS = "--dtype float32 --enforce-eager --no-enable-chunked-prefill"
 SETTINGS = {
     "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
@@ -201,16 +201,23 @@ def ask(server: Server, folder: Path, requests: Sequence[Asked]) -> list[Complet
 
 def run(experiment: str, folder: Path, server: Server, *overrides: str) -> dict[str, Any]:
     """Run an experiment on `server` and return its results."""
+    done = begun(experiment, folder, server, *overrides)
+    out, err = done.communicate(timeout=900)
+    assert done.returncode == 0 and "Traceback" not in out + err, err
+    return load(folder, experiment)
+
+
+def begun(
+    experiment: str, folder: Path, server: Server, *overrides: str
+) -> "subprocess.Popen[str]":
+    """Start an experiment on `server`."""
     env = {
         "BASE_URL": server.base_url,
         "MODEL": server.model,
         "RESULTS_DIR": str(folder),
         "PROBLEMS": "sums",
     }
-    done = python(f"experiments/{experiment}.py", *overrides, **env)
-    out, err = done.communicate(timeout=900)
-    assert done.returncode == 0 and "Traceback" not in out + err, err
-    return load(folder, experiment)
+    return python(f"experiments/{experiment}.py", *overrides, **env)
 
 
 def members(document: dict[str, Any]) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ import pytest
 from core.client.completed import NEW_TURN
 from core.engines.protocol import Server
 from tests.helpers.runs import journal_lines
-from tests.real.conftest import FIGURES, members, run
+from tests.real.conftest import FIGURES, begun, members, run
 
 pytestmark = pytest.mark.engines
 SMALL = ("LIMIT=2", "N=3", "CONCURRENCY=1")
@@ -42,13 +42,16 @@ def test_rsa_runs_and_a_second_run_asks_nothing(unknown: Server, tmp_path: Path)
     FIGURES.append(f"transformers serve, 02: mean accuracy by step {steps}")
 
 
-def test_verdicts_are_read_and_missing_probabilities_stay_missing(
+def test_verdicts_are_read_and_p_true_is_refused_before_a_sample(
     unknown: Server, tmp_path: Path
 ) -> None:
     small = (*SMALL, "K=2", "T=1", "MAX_TOKENS=300")
     verdicts = run("03_rsa_verify", tmp_path / "verdict", unknown, *small, "VERIFY_TOKENS=300")
     checked = verdicts["metrics"]["verification"]
     assert checked["verdicts"] == 6 and checked["unreadable"] < 6
-    p_trues = run("03_rsa_verify", tmp_path / "p_true", unknown, *small, "VERIFY_MODE=p_true")
-    assert p_trues["metrics"]["verification"]["unreadable"] == 6
+    folder = tmp_path / "p_true"
+    refused = begun("03_rsa_verify", folder, unknown, *small, "VERIFY_MODE=p_true")
+    _, err = refused.communicate(timeout=900)
+    assert refused.returncode == 2 and "VERIFY_MODE=verdict" in err, err
+    assert not list(folder.glob("journal/*.jsonl")), "no sample is paid for"
     FIGURES.append(f"transformers serve, 03 verdict: {checked}")
