@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Set up the tests and run pytest, ruff and mypy. Arguments are passed to pytest: bash scripts/test.sh -k journal
 #   bash scripts/test.sh faults     the long tests: injected faults, golden files and trl (FAULTS_SEED=1: other moments)
-#   bash scripts/test.sh models     the experiments on a real small language model, SmolLM2 (98 MB more)
+#   bash scripts/test.sh models     experiments on SmolLM2 (98 MB more), and on Gemma and Qwen files in WEIGHTS_DIR
 #   bash scripts/test.sh engines    tests of vLLM, SGLang and transformers serve on this machine's CPU (5.5 GB more)
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -24,7 +24,7 @@ case ${1:-} in
     shopt -s nullglob
     set -- -n 4 --dist loadfile -m "" tests/faults tests/golden tests/test_wall.py tests/harness/test_fleet.py \
       tests/labs/test_golden*.py tests/labs/*/test_{faults,star,swap,convert,process,sft,llama}*.py tests/labs/*/*/test_slurm*.py "${@:2}" ;;
-  models) say "the tests of models take about 2 minutes on 2 idle cores"; set -- -m models tests/real "${@:2}" ;;
+  models) say "the tests of models take 3 to 6 minutes on 2 cores"; set -- -m models tests/real "${@:2}" ;;
   engines) say "the tests of engines take about 30 minutes on 2 cores"; set -- -m engines tests/real "${@:2}" ;;
   "") # four workers even on two cores, because tests often wait
     say "the tests take 3 to 6 minutes on 2 cores. ruff and mypy follow"; set -- -n 4 --dist loadfile --no-loadscope-reorder ;;
