@@ -13,7 +13,7 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -162,15 +162,14 @@ class RetryingClient:
     async def _send_accepted(self, body: dict[str, Any], patience: float) -> Reply:
         """Send a request, without its seed if the server refuses this field. Raises Failure, and
         RedirectRefused for a redirect."""
-        seedless = {name: value for name, value in body.items() if name != SEED}
         if self._refuses_seeds:
-            return await self._send_once(seedless, patience)
+            return await self._send_once(_without_seed(body), patience)
         try:
             return await self._send_once(body, patience)
         except Refused as refusal:
             if SEED not in body or not refusal.names(SEED):
                 raise
-            reply = await self._send_once(seedless, patience)
+            reply = await self._send_once(_without_seed(body), patience)
             self._note_no_seeds(refusal)
             return reply
 
@@ -358,3 +357,7 @@ def _pause_for(round: int, wait: float | None) -> float:
 
 def _backoff(attempt: int) -> float:
     return float(min(LONGEST_WAIT, 0.5 * 2**attempt))
+
+
+def _without_seed(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if name != SEED}

@@ -94,8 +94,12 @@ class _Layers:
     @property
     def _is_mixed(self) -> bool:
         """True if the header tells which layers are recurrent."""
-        per_layer = isinstance(self.fields.get("attention.head_count_kv"), list)
-        return per_layer or "full_attention_interval" in self.fields
+        return self._lists_heads or "full_attention_interval" in self.fields
+
+    @property
+    def _lists_heads(self) -> bool:
+        """True if the header has the number of heads of each layer."""
+        return isinstance(self.fields.get("attention.head_count_kv"), list)
 
     def heads(self, layer: int) -> int:
         """Return the number of heads that have keys and values."""
@@ -107,8 +111,7 @@ class _Layers:
             return False
         if interval := self.fields.get("full_attention_interval"):
             return bool((layer + 1) % interval)
-        per_layer = isinstance(self.fields.get("attention.head_count_kv"), list)
-        return not (per_layer and self.heads(layer))
+        return not (self._lists_heads and self.heads(layer))
 
     def is_windowed(self, layer: int) -> bool:
         if not self.window or self.pattern is None:

@@ -125,9 +125,9 @@ def check_fits(weight_bytes: int, gpu: Gpu, gpus: int = 1) -> None:
     memory = gpu.memory * gpus
     if weight_bytes <= memory:
         return
-    place = gpu.name if gpus == 1 else f"{gpus} x {gpu.name}"
+    named = gpu.name if gpus == 1 else f"{gpus} x {gpu.name}"
     raise UserError(
-        f"the weights take {in_words(weight_bytes)}, but {place} has {in_words(memory)}. Use more "
+        f"the weights take {in_words(weight_bytes)}, but {named} has {in_words(memory)}. Use more "
         f"memory, more GPUs together (TP={2 * gpus}), or a smaller or quantized model"
     )
 
@@ -138,10 +138,15 @@ def in_flight(tokens: int, most: int, max_tokens: int = 0) -> int:
     held = float(FEWEST_HELD)
     if max_tokens:
         held = min(held, max_tokens * TRACE_SHARE)
-    return max(1, min(most, int(tokens // held)))
+    return _holding(tokens, held, most)
 
 
 def running(tokens: int, max_tokens: int) -> int:
     """Return how many requests of up to `max_tokens` a cache of `tokens` holds on average, from 1
     to MOST_RUNNING."""
-    return max(1, min(int(tokens // (max_tokens * TRACE_SHARE)), MOST_RUNNING))
+    return _holding(tokens, max_tokens * TRACE_SHARE, MOST_RUNNING)
+
+
+def _holding(tokens: int, held: float, most: int) -> int:
+    """Return how many requests that hold `held` tokens each fit into `tokens`, from 1 to `most`."""
+    return max(1, min(most, int(tokens // held)))

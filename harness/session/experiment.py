@@ -60,8 +60,8 @@ class Experiment(Generic[A]):
         expects `allotted` completions per problem (0: max_completions). `on_step` receives the
         figures of each step (see harness.run.solve)."""
         config = session.config
-        session = session.with_changes(server=reasoning.configured(session.server, config))
-        card = session.server.card
+        server = reasoning.configured(session.server, config)
+        card = server.card
         self.chosen = session.problems.with_answer_form(card.answer_form(config))
         if isinstance(config, Shuffled) and config.SHUFFLE:
             self.chosen = self.chosen.with_shuffled_options(config.SEED)
@@ -69,7 +69,7 @@ class Experiment(Generic[A]):
         are_proofs = self.chosen.asks_for_proofs
         self.config: A = card.framed(card.sampled(config), are_proofs)
         self.session: Session[A] = session.with_changes(
-            config=self.config, problems=self.chosen, framing=self.framing
+            server=server, config=self.config, problems=self.chosen, framing=self.framing
         )
         self.scaffold = scaffold
         self.grader = grader

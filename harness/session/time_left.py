@@ -26,13 +26,11 @@ class TimeLeft:
     """The time left of a run. All times are in seconds."""
 
     def __init__(self) -> None:
-        self._ended = 0
         self._durations: deque[float] = deque(maxlen=RECENT)
         self._in_flight: deque[int] = deque(maxlen=COUNTS)
 
     def add(self, duration: float) -> None:
         """Note that a request has ended."""
-        self._ended += 1
         self._durations.append(duration)
 
     def seconds(self, ages: Sequence[float], waiting: int) -> float | None:
@@ -40,7 +38,7 @@ class TimeLeft:
         others have ended. Return None if too few requests have ended."""
         if ages:
             self._in_flight.append(len(ages))
-        if not self._in_flight or self._ended < max(1, SHARE * len(ages)):
+        if not self._in_flight or len(self._durations) < max(1, SHARE * len(ages)):
             return None
         places = max(1, round(np.mean(self._in_flight)))
         lifetimes = Lifetimes(self._durations, ages)
@@ -78,9 +76,8 @@ class Lifetimes:
         chances = np.append(0.0, self._chances)
         passed = chances[np.searchsorted(self._times, ages, side="right")]
         drawn = passed + (1 - passed) * rng.random(len(ages))
-        last = len(self._times) - 1
-        index = np.minimum(np.searchsorted(self._chances, drawn), last)
-        return np.maximum(0.0, self._times[index] - ages)
+        durations = self._times[np.searchsorted(self._chances, drawn)]
+        return np.maximum(0.0, durations - ages)
 
 
 def _end(durations: Seconds, places: int) -> float:

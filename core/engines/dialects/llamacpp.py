@@ -261,11 +261,11 @@ def size(
     context = min(math.ceil(need.context / BLOCK) * BLOCK, model.longest)
     if context > tokens:
         context = tokens // BLOCK * BLOCK or tokens
-    each = context * token_bytes + slot_bytes
-    slots = max(1, min(slots, room // each))
+    of_slot = context * token_bytes + slot_bytes
+    slots = max(1, min(slots, room // of_slot))
     # for prompts that have left their slot, as much as the slots hold
-    rest = min(room - slots * each, slots * each)
-    if rest < each:
+    rest = min(room - slots * of_slot, slots * of_slot)
+    if rest < of_slot:
         return Size(slots, context, cores, cache=0)
     whole_tokens = rest // token_bytes * token_bytes if token_bytes else rest
     return Size(slots, context, cores, whole_tokens // 2**20)

@@ -5,7 +5,6 @@ import re
 import shutil
 from pathlib import Path
 
-import gguf
 import pytest
 
 from core.base.errors import UserError
@@ -19,6 +18,7 @@ from core.engines.protocol import NO_TEMPLATE
 from core.server import on_llamacpp
 from tests.helpers import tiny_models
 from tests.helpers.asking import SHORT, ask
+from tests.helpers.gguf_copies import copying
 
 NEED = Need(1, 100, 16)
 JINJA = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]"
@@ -26,20 +26,8 @@ JINJA = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assist
 
 def split(source: Path, out: Path) -> list[Path]:
     """Write the file `source` as two parts, out-00001-of-00002.gguf and its successor."""
-    model = gguf.GGUFReader(source)
-    architecture = model.fields["general.architecture"].contents()
-    writer = gguf.GGUFWriter(out, architecture, split_max_tensors=20)
-    for field in model.fields.values():
-        if field.name != "general.architecture" and not field.name.startswith("GGUF."):
-            kind = field.types[0]
-            inner = field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None
-            writer.add_key_value(field.name, field.contents(), kind, sub_type=inner)
-    for tensor in model.tensors:
-        writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    with copying(source, out, split_max_tensors=20):
+        pass
     return sorted(out.parent.glob(f"{out.stem}-*.gguf"))
 
 

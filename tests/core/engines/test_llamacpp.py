@@ -27,6 +27,7 @@ from harness.results.warnings import of_run
 from harness.run import solve_sync
 from tests.conftest import python, run
 from tests.helpers.asking import SHORT, ask
+from tests.helpers.gguf_copies import copying
 
 GIB = 2**30
 
@@ -64,25 +65,13 @@ def test_it_answers_as_the_embedded_engine_does(
 def with_sampling_defaults(path: Path) -> Path:
     """Write the embedded model with sampling defaults in its header, as converters copy them from
     the model."""
-    model = gguf.GGUFReader(EMBEDDED_GGUF)
-    writer = gguf.GGUFWriter(path, model.fields["general.architecture"].contents())
-    for field in model.fields.values():
-        if field.name != "general.architecture" and not field.name.startswith("GGUF."):
-            kind = field.types[0]
-            inner = field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None
-            writer.add_key_value(field.name, field.contents(), kind, sub_type=inner)
-    writer.add_sampling_penalty_repeat(1.6)
-    writer.add_sampling_xtc_probability(0.9)
-    writer.add_sampling_temp(0.1)
-    writer.add_sampling_top_k(2)
-    writer.add_sampling_mirostat(2)
-    writer.add_sampling_sequence("temperature")
-    for tensor in model.tensors:
-        writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    with copying(EMBEDDED_GGUF, path) as writer:
+        writer.add_sampling_penalty_repeat(1.6)
+        writer.add_sampling_xtc_probability(0.9)
+        writer.add_sampling_temp(0.1)
+        writer.add_sampling_top_k(2)
+        writer.add_sampling_mirostat(2)
+        writer.add_sampling_sequence("temperature")
     return path
 
 
