@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from core import server as engines
+from core.base import signals
 from core.client import retry
 from core.engines.protocol import Server
 from tests.fakes.http import Proxy
@@ -62,6 +63,17 @@ def engine() -> Iterator[Server]:
     """Return the embedded model on the embedded engine, for all tests."""
     with engines.embedded() as server:
         yield server
+
+
+@pytest.fixture(autouse=True)
+def own_signals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Restore the handlers of signals. Otherwise a test that is stopped would stop later tests of
+    the same process."""
+    monkeypatch.setattr(signals, "_stop", signals._stop)
+    handlers = {sign: signal.getsignal(sign) for sign in signals.STOPS}
+    yield
+    for sign, handler in handlers.items():
+        signal.signal(sign, handler)
 
 
 @pytest.fixture

@@ -163,17 +163,8 @@ def test_with_few_open_files_a_run_says_what_works(results: Path, tmp_path: Path
 # Signals
 
 
-@pytest.fixture
-def handlers(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(signals, "_stop", signals._stop)
-    before = {sign: signal.getsignal(sign) for sign in signals.STOPS}
-    yield
-    for sign, handler in before.items():
-        signal.signal(sign, handler)
-
-
 def test_the_first_signal_stops_and_only_a_second_ctrl_c_leaves(
-    handlers: None, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     left: list[int] = []
     monkeypatch.setattr(os, "_exit", left.append)
@@ -188,7 +179,7 @@ def test_the_first_signal_stops_and_only_a_second_ctrl_c_leaves(
     assert left == [130]
 
 
-def test_held_signals_arrive_when_the_block_ends(handlers: None) -> None:
+def test_held_signals_arrive_when_the_block_ends() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     seen = []
     with pytest.raises(KeyboardInterrupt), signals.held():
