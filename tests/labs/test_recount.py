@@ -17,7 +17,11 @@ SETS = {
     "chain_sum": "### Scaffolds at equal tokens, sums",
     "gsm8k_1.5b": "### A larger model: Qwen2.5-Coder-1.5B on GSM8K",
 }
-BUDGETS = dict.fromkeys(SETS, [2.5, 5.5, 10.5]) | {"gsm8k_1.5b": [2.5, 5.5, 8.5]}  # in samples
+BUDGETS = {  # in samples
+    "svamp": [2.5, 5.5, 10.5],
+    "chain_sum": [2.5, 5.5, 10.5],
+    "gsm8k_1.5b": [2.5, 5.5, 8.5],
+}
 README = {
     "vote of the samples": "12_majority",
     "one greedy reply": "01_greedy",
