@@ -163,14 +163,29 @@ function facts(run) {
   rows.machine = [provenance.gpu, provenance.platform, cores].filter(Boolean).join(", ");
   const constants = Object.entries(config).map(([name, value]) => `${name}=${value}`);
   rows.configuration = constants.join("  ");
-  const short = (hash) => (hash ? `${hash.slice(0, 12)}…` : "unknown");
-  const hashes = [model.sha256, problem_set.sha256, provenance.prompts_sha256].map(short);
-  rows.hashes = `weights ${hashes[0]}, problem set ${hashes[1]}, prompts ${hashes[2]}`;
   const elements = Object.entries(rows).map(([name, value]) => [
     h("dt", {}, name),
     h("dd", {}, String(value)),
   ]);
+  elements.push(h("dt", {}, "SHA-256"), h("dd", {}, hashes(run)));
   return h("dl", { class: "facts" }, elements);
+}
+
+/** The beginnings of three hashes. They open to the whole hashes. */
+function hashes(run) {
+  const { model, problem_set, provenance } = run.head;
+  const whole = Object.entries({
+    weights: model.sha256,
+    "problem set": problem_set.sha256,
+    prompts: provenance.prompts_sha256,
+  });
+  const short = whole.map(([name, hash]) => `${name} ${hash ? hash.slice(0, 8) : "unknown"}`);
+  return h(
+    "details",
+    {},
+    h("summary", {}, short.join(", ")),
+    whole.map(([name, hash]) => h("div", {}, `${name} ${hash ?? "unknown"}`)),
+  );
 }
 
 function graderText(grading) {
@@ -280,9 +295,9 @@ function costCard(run) {
 function lossesCard(run) {
   if (!isGraded(run) || ofProofs(run) || run.head.metrics.steps.length === 1) return null;
   const change = hasScores(run)
-    ? "majority with the full score at t=0 and without it at the end"
-    : "majority right at t=0 and wrong at the end";
-  const meaning = `the reverse / ${change}`;
+    ? "majority without the full score at t=0 and with it at the end"
+    : "majority wrong at t=0 and right at the end";
+  const meaning = `${change} / the reverse`;
   return card("problems won / lost", `${won(run)} / ${lost(run)}`, meaning);
 }
 
