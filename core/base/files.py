@@ -63,9 +63,7 @@ def can_write(folder: Path) -> bool:
     return os.access(folder, os.W_OK | os.X_OK)
 
 
-def write_atomically(
-    path: Path, content: bytes | Iterable[bytes], is_synced: bool = True
-) -> None:
+def write_atomically(path: Path, content: bytes | Iterable[bytes], is_synced: bool = True) -> None:
     """Replace the file `path` by `content` (bytes, or parts to be joined). A failure keeps the old
     file. After a crash, the file is the old or the new one. If `is_synced`, this is also true after
     a power cut, because the file is forced to the disk. Only one process at a time may write a

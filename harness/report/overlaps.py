@@ -1,6 +1,7 @@
 """Keep the curves of a figure visible if their lines or bands lie on each other."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 BAND = "_band"  # the label of bands, which a legend leaves out
@@ -47,4 +48,4 @@ def _groups(lines: Sequence[Any]) -> list[list[Any]]:
 
 def _segments(line: Any) -> set[Segment]:
     ends = line.get_xydata().round(DECIMALS).tolist()
-    return {(*first, *second) for first, second in zip(ends, ends[1:], strict=False)}
+    return {(*first, *second) for first, second in pairwise(ends)}
