@@ -79,19 +79,33 @@ class Live:
         return [{"name": "", "text": text}]
 
     def _progress_files(self) -> list[Path]:
-        """List the files of the progress, also of runs that have no results yet."""
-        ending = progress.ENDING
+        """List the files of the progress, also of runs that have no results yet. Runs with several
+        seeds, comparisons and labs' runs have folders with a file for each stage."""
         if not (self._names and self.runs):
-            names = self._names or [""]
-            paths = sorted(self._folder.glob(f"*{ending}"))
-            return [path for path in paths if path.name.startswith(tuple(names))]
+            names = tuple(self._names or [""])
+            paths = _progress_in(self._folder)
+            return [path for path in paths if _first_part(path, self._folder).startswith(names)]
         files: dict[Path, None] = {}
         for run in self.runs:
-            if run.path.parent == self._folder:
-                files[progress.path_of(self._folder, run.path.name.partition(".")[0])] = None
-            else:  # a comparison or the rounds of a lab, with a file for each stage
-                files |= dict.fromkeys(sorted(run.path.parent.glob(f"*{ending}")))
+            folder = run.path.parent
+            name = run.path.name.partition(".")[0]
+            if folder == self._folder:
+                paths = [path for path in _progress_in(folder) if _first_part(path, folder) == name]
+            else:
+                paths = _progress_in(folder)
+            files |= dict.fromkeys(paths)
         return list(files)
+
+
+def _progress_in(folder: Path) -> list[Path]:
+    """List the files of the progress in `folder` and the folders in it."""
+    ending = progress.ENDING
+    return sorted([*folder.glob(f"*{ending}"), *folder.glob(f"*/*{ending}")])
+
+
+def _first_part(path: Path, folder: Path) -> str:
+    """Return the name of a run, which names its file or its folder in `folder`."""
+    return path.relative_to(folder).parts[0].removesuffix(progress.ENDING)
 
 
 def _version(path: Path) -> FileVersion:

@@ -47,7 +47,9 @@ def _is_vote(step: StepResult) -> bool:
 def score(members: Sequence[MemberResult]) -> float:
     """Score the vote over `members`: the mean grade of the groups of equal answers that have the
     most members. Without an answer, the score is 0."""
-    votes = Counter(member.group for member in members if member.group is not None)
+    votes: Counter[int | None] = Counter(
+        member.group for member in members if member.group is not None
+    )
     most = max(votes.values(), default=0)
     grades = {}
     for member in members:
