@@ -13,8 +13,8 @@ Segment = tuple[float, float, float, float]  # x and y of its ends
 
 
 def separate(axes: Any) -> None:
-    """Dash the edges of all bands, and the solid lines with common parts. The dashes of each fall
-    into the gaps of the others."""
+    """Draw the edges of all bands as dashes, and the solid lines with common parts, too. The dashes
+    of each fall into the gaps of the others."""
     bands = [shape for shape in axes.collections if shape.get_label() == BAND]
     _dash_in_turn(bands, EDGE_DASH)
     lines = [container[0] for container in axes.containers]
@@ -23,7 +23,7 @@ def separate(axes: Any) -> None:
 
 
 def _dash_in_turn(shapes: Sequence[Any], length: float) -> None:
-    """Dash shapes that may be equal. A single shape stays solid."""
+    """Draw shapes that may be equal as dashes. A single shape stays solid."""
     gap = length * (len(shapes) - 1)
     if gap == 0:
         return

@@ -13,9 +13,9 @@ from harness.results.over_runs import rate
 
 
 def curve(run: Results) -> list[dict[str, Any]]:
-    """Return the accuracy of the vote of the first 1, 2, 4, 8 … samples of each problem, with the
-    tokens of all these samples (None if unknown). Return [] for a run with several steps, a single
-    sample, or another rule than the vote."""
+    """Return the accuracy of the vote over the first 1, 2, 4, 8 … samples of each problem. Each
+    point has the tokens of its samples, None if unknown. Return [] for a run with several steps, a
+    single sample, or another rule than the vote."""
     populations = [problem.steps for problem in run.problems if problem.steps]
     steps = [step for steps in populations for step in steps]
     samples = min((len(step.members) for step in steps), default=0)
