@@ -1,6 +1,7 @@
 """Compute the vote of the first samples of a run with a single step, which is its curve against
 tokens."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -16,46 +17,59 @@ def curve(run: Results) -> list[dict[str, Any]]:
     """Return the accuracy of the vote over the first 1, 2, 4, 8 … samples of each problem. Each
     point has the tokens of its samples, None if unknown. Return [] for a run with several steps, a
     single sample, or another rule than the vote."""
-    populations = [problem.steps for problem in run.problems if problem.steps]
-    steps = [step for steps in populations for step in steps]
+    steps = []
+    for problem in run.problems:
+        steps += problem.steps
+        if len(problem.steps) > 1:
+            return []
     samples = min((len(step.members) for step in steps), default=0)
-    has_votes = len(steps) == len(populations) and all(map(_is_vote, steps))
-    if samples < 2 or not has_votes:
+    if samples < 2 or not all(map(_is_vote, steps)):
         return []
-    sizes = [2**power for power in range(samples.bit_length()) if 2**power < samples]
-    return [_point(run, steps, size) for size in (*sizes, samples)]
+    points = []
+    size = 1
+    while size < samples:
+        points.append(_point(run, steps, size))
+        size *= 2
+    return [*points, _point(run, steps, samples)]
 
 
 def _point(run: Results, steps: Sequence[StepResult], size: int) -> dict[str, Any]:
+    """Return the figures of the first `size` samples of each problem."""
     runs = run.document.get("runs") or {"by": "mean", "seeds": [0]}
-    scores = [score(step.members[:size]) for step in steps]
+    scores = []
+    tokens = []
+    for step in steps:
+        first = step.members[:size]
+        scores.append(score(first))
+        for member in first:
+            tokens += [call.completion_tokens for call in member.calls]
     table = np.array(scores).reshape(-1, len(runs["seeds"]))
-    calls = [call for step in steps for member in step.members[:size] for call in member.calls]
     return {
         "samples": size,
-        "tokens": total(call.completion_tokens for call in calls),
+        "tokens": total(tokens),
         "majority_accuracy": rate(table, runs["by"]),
     }
 
 
 def _is_vote(step: StepResult) -> bool:
     """Return whether the step's score is the score of a vote over its members."""
-    graded = step.majority_correct is not None
-    return graded and abs(score(step.members) - (step.majority_correct or 0.0)) < 1e-9
+    if step.majority_correct is None:
+        return False
+    return math.isclose(score(step.members), step.majority_correct, abs_tol=1e-9)
 
 
 def score(members: Sequence[MemberResult]) -> float:
     """Score the vote over `members`: the mean grade of the groups of equal answers that have the
     most members. Without an answer, the score is 0."""
-    votes: Counter[int | None] = Counter(
-        member.group for member in members if member.group is not None
-    )
+    groups = [member.group for member in members]
+    votes = Counter(groups)
+    del votes[None]  # members without an answer
     most = max(votes.values(), default=0)
-    grades = {}
-    for member in members:
-        if votes[member.group] == most:
-            grades[member.group] = _grade(member)
-    return sum(grades.values()) / len(grades) if most else 0.0
+    tied = [group for group in votes if votes[group] == most]
+    if not tied:
+        return 0.0
+    grades = [_grade(members[groups.index(group)]) for group in tied]
+    return sum(grades) / len(grades)
 
 
 def _grade(member: MemberResult) -> float:
