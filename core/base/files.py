@@ -63,11 +63,12 @@ def can_write(folder: Path) -> bool:
     return os.access(folder, os.W_OK | os.X_OK)
 
 
-def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
+def write_atomically(path: Path, content: bytes | Iterable[bytes], is_synced: bool = True) -> None:
     """Replace the file `path` by `content` (bytes, or parts to be joined). A failure keeps the old
-    file. After a crash or power cut, the file is the old or the new one. Only one process at a time
-    may write a path. Raises UserError. If `path` is a link, the file replaces the link. The linked
-    file stays the same."""
+    file. After a crash, the file is the old or the new one. If `is_synced`, this is also true after
+    a power cut, because the file is forced to the disk. Only one process at a time may write a
+    path. Raises UserError. If `path` is a link, the file replaces the link. The linked file stays
+    the same."""
     draft = _draft(path)
     parts = [content] if isinstance(content, bytes) else content
     try:
@@ -77,8 +78,9 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
             draft.unlink()
         with open(draft, "wb", opener=open_unlinked) as file:
             file.writelines(parts)
-            file.flush()
-            os.fsync(file.fileno())
+            if is_synced:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(draft, path)
     except OSError as error:
         raise write_error(path, error, NOTHING_LOST) from None

@@ -19,8 +19,9 @@ from starlette.routing import Route
 from core.base.errors import UserError
 from harness.report import page, texts
 from harness.report.data import Results
-from harness.results import registry
+from harness.results import progress, registry
 from harness.results.find import NoResults, archive, comparison, results_files
+from harness.results.warnings import CONTINUES
 
 EVERY = 3  # seconds between two requests of a page
 HEADERS = {
@@ -64,6 +65,48 @@ class Live:
         self._versions = versions
         self.tag = f'"{hash(tuple(versions))}"'
 
+    def progress(self) -> list[dict[str, str]]:
+        """Return the names and states of the runs on the page that send requests at the moment, or
+        one state that says that none does."""
+        states = [state for path in self._progress_files() if (state := progress.read(path))]
+        if states or not self.runs:
+            return states
+        last = max(self.runs, key=lambda run: run.head.ended).head
+        if all(run.head.complete for run in self.runs):
+            text = f"the run ended at {last.ended}"
+        else:
+            text = f"no requests at the moment ({CONTINUES})"
+        return [{"name": "", "text": text}]
+
+    def _progress_files(self) -> list[Path]:
+        """List the files of the progress, also of runs that have no results yet. Runs with several
+        seeds, comparisons and labs' runs have folders with a file for each stage."""
+        if not (self._names and self.runs):
+            names = tuple(self._names or [""])
+            paths = _progress_in(self._folder)
+            return [path for path in paths if _first_part(path, self._folder).startswith(names)]
+        files: dict[Path, None] = {}
+        for run in self.runs:
+            folder = run.path.parent
+            name = run.path.name.partition(".")[0]
+            if folder == self._folder:
+                paths = [path for path in _progress_in(folder) if _first_part(path, folder) == name]
+            else:
+                paths = _progress_in(folder)
+            files |= dict.fromkeys(paths)
+        return list(files)
+
+
+def _progress_in(folder: Path) -> list[Path]:
+    """List the files of the progress in `folder` and the folders in it."""
+    ending = progress.ENDING
+    return sorted([*folder.glob(f"*{ending}"), *folder.glob(f"*/*{ending}")])
+
+
+def _first_part(path: Path, folder: Path) -> str:
+    """Return the name of a run, which names its file or its folder in `folder`."""
+    return path.relative_to(folder).parts[0].removesuffix(progress.ENDING)
+
 
 def _version(path: Path) -> FileVersion:
     stat = path.stat()
@@ -83,11 +126,15 @@ def application(live: Live) -> Starlette:
     DNS rebinding."""
 
     async def answer(request: Request) -> Response:
+        if request.url.path == "/progress":
+            return Response(json.dumps(live.progress()), 200, HEADERS, "application/json")
         try:
             live.renew()
         except (UserError, OSError) as error:  # a browser asks again
             headers = HEADERS | {"Refresh": str(EVERY)}
-            return Response(f"waiting: {error}\n", 503, headers, "text/plain")
+            lines = [f"waiting: {error}"]
+            lines += [f"{state['name']}: {state['text']}" for state in live.progress()]
+            return Response("\n".join(lines) + "\n", 503, headers, "text/plain")
         if request.url.path == "/":
             pieces = page.html(live.page_data, live=EVERY, view=live.view)
             return Response(b"".join(pieces), 200, HEADERS, "text/html")
@@ -95,7 +142,7 @@ def application(live: Live) -> Starlette:
             return _data(live, request.headers.get("if-none-match"))
         return _texts(live, **request.path_params)
 
-    paths = ("/", "/data", "/part/p{run:int}-{number:int}-{tier}")
+    paths = ("/", "/data", "/progress", "/part/p{run:int}-{number:int}-{tier}")
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])
     return Starlette(routes=[Route(path, answer) for path in paths], middleware=[hosts])
 

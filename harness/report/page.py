@@ -23,7 +23,7 @@ from core.base.errors import UserError
 from core.base.files import read_text, write_atomically
 from core.base.terminal import cut
 from core.types import GOOD, MAX_POINTS
-from harness.report import compare, run_table, tables, texts, transitions_table
+from harness.report import compare, run_table, tables, texts, transitions_table, votes
 from harness.report.data import Results
 from harness.report.table import BETWEEN
 from harness.results.find import archive
@@ -88,6 +88,7 @@ def _run(run: Results, name: str) -> dict[str, Any]:
         "title": tables.title(run.document),
         "head": run.head.document,
         "steps": replace(steps, title="Steps").page(),
+        "votes": votes.curve(run),
         "points": _points(run),
         "transitions": transitions_table.report(run).page(),
         "problems": [_problem(problem) for problem in run.problems],

@@ -13,6 +13,7 @@ import numpy as np
 from core.base import signals
 from core.base.files import write_atomically
 from core.base.terminal import cut
+from harness.report.overlaps import BAND, separate
 from harness.report.tables import (
     POINTS,
     SHARES,
@@ -30,6 +31,7 @@ COLORS = (BLUE, ORANGE, "#3a7d44", "#7b4fa3", "#8a6d00", "#b3325f")
 # with COLORS, these distinguish 18 results, also in grey
 MARKS, DASHES = "os^Dv*P", ("-", "--", ":")
 CAPTIONED = ("N=", "K=", "T=", "TEMPERATURE=", "SEED=", "RUNS=")  # constants below a figure
+LOW = 10.0  # percent
 Document = dict[str, Any]  # the head of results
 Axis = tuple[str, Sequence[Any]]  # a label and the values
 Points = Iterable[tuple[float, dict[str, Any]]]  # values of x and estimates
@@ -62,13 +64,13 @@ def _mean(document: Document) -> str:
 
 
 def _draw_steps(axes: Any, steps: Sequence[Document], mean: str) -> None:
-    """Draw the votes unless the steps have proofs, and the means with the label `mean`."""
+    """Draw the means with the label `mean`, and the votes unless the steps have proofs."""
     axes.set_xlabel("step t")
+    means = [(step["step"], step["mean_accuracy"]) for step in steps]
+    _draw(axes, means, mean, "o-", BLUE)
     if mean != POINTS:
         votes = [(step["step"], step["majority_accuracy"]) for step in steps]
         _draw(axes, votes, "majority", "s--", ORANGE)
-    means = [(step["step"], step["mean_accuracy"]) for step in steps]
-    _draw(axes, means, mean, "o-", BLUE)
     has_stages = any(step.get("stage") for step in steps)
     if has_stages and len(steps) <= 16:
         numbers = [step["step"] for step in steps]
@@ -198,12 +200,16 @@ def swept(
 
 
 def _name_point(axes: Any, name: str, point: tuple[float, float]) -> None:
+    """Write a name to the right below its point. The name of a low point, which would lie on the
+    axis, is to the left above it."""
+    is_low = point[1] < LOW
     axes.annotate(
         name,
         point,
-        (4, -4),
+        (-4, 4) if is_low else (4, -4),
         textcoords="offset points",
-        va="top",
+        ha="right" if is_low else "left",
+        va="bottom" if is_low else "top",
         fontsize=7,
         parse_math=False,
     )
@@ -310,7 +316,8 @@ def _figure(
 
 
 def _finish_curves(axes: Any) -> None:
-    """Set the range of percentages unless a figure has set its own, and add grid and legend."""
+    """Set the range of percentages unless a figure has set its own, add grid and legend, and
+    separate equal curves."""
     if axes.get_autoscaley_on():
         axes.set_ylim(-2, 102)
     axes.grid(alpha=0.25)
@@ -320,6 +327,7 @@ def _finish_curves(axes: Any) -> None:
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))  # outside
     elif names:
         axes.legend(frameon=False, loc="best")
+    separate(axes)  # after the legend, whose lines stay whole
 
 
 def _draw(
@@ -340,7 +348,8 @@ def _draw(
     bars = np.abs(np.subtract([low, high], [y])) if intervals == "bars" else None
     axes.errorbar(x, y, bars, fmt=style, color=color, label=label, markersize=5, **more)
     if intervals == "band":
-        axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
+        fill = {"facecolor": (color, 0.12), "edgecolor": (color, 0.7), "linewidth": 0.8}
+        axes.fill_between(x, low, high, label=BAND, **fill)
 
 
 def _whole_numbers(axes: Any) -> None:

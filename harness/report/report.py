@@ -51,7 +51,7 @@ def show(runs: Sequence[Results], anyway: bool = False) -> None:
 
 
 def _changes(run: Results) -> str:
-    """Count the problems whose vote was right in the first step and is wrong in the last, and the
+    """Count the problems whose vote was wrong in the first step and is right in the last, and the
     reverse. A vote on answers with scores is right if it has the full score."""
     are_scores = has_scores(run.document)
     lost = 0
@@ -66,10 +66,10 @@ def _changes(run: Results) -> str:
         elif is_right and not was_right:
             won += 1
     counted = ", counted in each run" if run.head.runs else ""
-    change = "right at t=0 and wrong at the end"
+    change = "wrong at t=0 and right at the end"
     if are_scores:
-        change = "with the full score at t=0 and without it at the end"
-    return f"majority {change}: {lost} problems, the reverse: {won}{counted}"
+        change = "without the full score at t=0 and with it at the end"
+    return f"majority {change}: {won} problems, the reverse: {lost}{counted}"
 
 
 def _is_right(step: StepResult, are_scores: bool) -> bool:

@@ -9,11 +9,14 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from core.base.terminal import columns, say, short, wrapped
 from core.generate import Generator
 from core.types import Completion
+from harness.results import progress
+from harness.results.progress import Progress
 from harness.session.time_left import TimeLeft
 
 SECONDS, SECONDS_IN_A_LOG = 1.0, 10.0
@@ -82,33 +85,45 @@ class Bar:
 
     @asynccontextmanager
     async def refreshing(
-        self, generator: Generator, accuracy: Callable[[], str]
+        self, generator: Generator, accuracy: Callable[[], str], record: Path | None = None
     ) -> AsyncIterator[None]:
-        """Draw the bar while the block runs, with the text `accuracy()`."""
+        """Draw the bar while the block runs, with the text `accuracy()`. If `record` is given, also
+        store the progress in this file."""
 
         async def draw_again() -> None:
             while True:
                 await asyncio.sleep(SECONDS_IN_A_LOG if self._drawn.disable else SECONDS)
                 self._draw()
 
+        async def store_again(path: Path) -> None:
+            while True:
+                progress.write(self._progress(generator, accuracy()), path)
+                await asyncio.sleep(progress.SECONDS)
+
         self._texts = lambda: self._so_far(generator, accuracy())
-        timer = asyncio.create_task(draw_again())
+        timers = [asyncio.create_task(draw_again())]
+        if record:
+            timers.append(asyncio.create_task(store_again(record)))
         try:
             yield
         finally:
-            timer.cancel()
+            for timer in timers:
+                timer.cancel()
+            if record:
+                progress.remove(record)
 
     def _so_far(self, generator: Generator, accuracy: str) -> list[str]:
-        """Return the texts after the bar, the most important first. Tokens of reused completions do
-        not count."""
-        elapsed = time.monotonic() - self._began
-        tokens = self._new_tokens + generator.streamed
-        texts = [generator.trouble, accuracy, self._left(generator)]
+        """Return the texts after the bar, the most important first."""
+        tokens = self._tokens(generator)
+        left = self._seconds_left(generator)
+        texts = [generator.trouble, accuracy]
+        if left is not None:
+            texts.append(f"{self._drawn.format_interval(left)} left")
         if self._failed:
             texts.append(f"failed {self._failed}")
         texts.append(f"{self.done}/{max(self.total, self.done)} {self.unit}")
         if tokens:
-            texts.append(f"{tokens / max(1e-9, elapsed):,.0f} tok/s")
+            texts.append(f"{self._speed(generator):,.0f} tok/s")
         if self.done < self.total:
             texts.append(f"{generator.in_flight} in flight")
         texts.append(generator.reason)
@@ -116,16 +131,37 @@ class Bar:
             texts.append(f"{short(tokens)} tok")
         return list(filter(None, texts))
 
-    def _left(self, generator: Generator) -> str:
-        """Return the time left in words, or "" if it can't be estimated."""
+    def _progress(self, generator: Generator, accuracy: str) -> Progress:
+        """Return the progress for a live page."""
+        notes = [accuracy, generator.trouble, generator.reason]
+        if self._failed:
+            notes.append(f"failed {self._failed}")
+        return Progress(
+            name=self.stage or self.name,
+            done=self.done,
+            total=max(self.total, self.done),
+            unit=self.unit,
+            seconds_left=self._seconds_left(generator),
+            speed=self._speed(generator) or None,
+            notes=list(filter(None, notes)),
+        )
+
+    def _tokens(self, generator: Generator) -> int:
+        """Count the tokens of this command. Tokens of reused completions do not count."""
+        return self._new_tokens + generator.streamed
+
+    def _speed(self, generator: Generator) -> float:
+        """Return the tokens per second so far."""
+        elapsed = time.monotonic() - self._began
+        return self._tokens(generator) / max(1e-9, elapsed)
+
+    def _seconds_left(self, generator: Generator) -> float | None:
+        """Return the time left, or None if it can't be estimated."""
         ages = self.ages() if self.ages else generator.ages
         waiting = max(0, self.total - self.done - len(ages))
         if generator.trouble or not (ages or waiting):
-            return ""
-        seconds = self._time_left.seconds(ages, waiting)
-        if seconds is None:
-            return ""
-        return f"{self._drawn.format_interval(seconds)} left"
+            return None
+        return self._time_left.seconds(ages, waiting)
 
     def _draw(self) -> None:
         total = max(self.total, self.done)

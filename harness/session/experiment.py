@@ -25,7 +25,7 @@ from harness import framing
 from harness.report import plot, run_table
 from harness.report.data import Results
 from harness.report.final import control, final
-from harness.results import missing_answers, records, warnings, write
+from harness.results import missing_answers, progress, records, warnings, write
 from harness.results.metrics import RunMetrics
 from harness.results.server_warnings import COUNTS
 from harness.session.bar import Bar
@@ -144,7 +144,12 @@ class Experiment(Generic[A]):
         # A grader may send requests to this server, too. So `ask` counts the scaffold's.
         second = self.session.generator(scorer, self.bar, _ignore) if scorer else nullcontext()
         run = Round[None](
-            self.session, self.bar, places, lambda _: self._accuracy(), count=self._count
+            self.session,
+            self.bar,
+            places,
+            lambda _: self._accuracy(),
+            count=self._count,
+            record=progress.path_of(self.session.folder, self.session.name),
         )
         with nullcontext() if self.is_stage else self.bar:
             await run.run(numbers, self._solve, second)

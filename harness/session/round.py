@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from core.base.errors import first_cause
@@ -24,13 +25,15 @@ class Round(Generic[R]):
 
     At most `places` calls run at the same time. The `bar` shows the text `progress(results)`.
     `count(completion, is_new)` is called for each completion of the session's server (None: the
-    bar's). `results` has the results so far by the item's number."""
+    bar's). `record` is the file of the progress, if a live page may show it. `results` has the
+    results so far by the item's number."""
 
     session: Session[Any]
     bar: Bar
     places: int
     progress: Callable[[Iterable[R]], str]
     count: Callable[[Completion, bool], None] | None = None
+    record: Path | None = None
     results: dict[int, R] = field(default_factory=dict)
 
     async def run(
@@ -49,7 +52,9 @@ class Round(Generic[R]):
             async with (
                 stopping_children(),
                 generator,
-                self.bar.refreshing(generator, lambda: self.progress(self.results.values())),
+                self.bar.refreshing(
+                    generator, lambda: self.progress(self.results.values()), self.record
+                ),
                 context as shared,
             ):
                 await self._call_all(items, lambda item: work(item, generator, shared))

@@ -41,7 +41,8 @@ const PLOT = { height: 330, left: 46, right: 18, top: 14, bottom: 44 };
  * Accuracy (shares, drawn in percent) over x. `series`: [{name, color, shape, dash, plain (without
  * a band), points: [{x, y, low, high, words}]}]. A pointer on a point shows its words.
  */
-function chart({ title, xLabel, yLabel = "accuracy, %", series, whole }) {
+function chart({ title, xLabel, yLabel = "accuracy, %", series: lines, whole }) {
+  const series = separated(lines);
   const width = Math.min(560, Math.max(300, byId("main").clientWidth - 26));
   const all = series.flatMap((line) => line.points).filter((point) => point.y != null);
   if (!all.length) return quiet("Nothing to draw: no finished step has these figures.");
@@ -78,6 +79,36 @@ function chart({ title, xLabel, yLabel = "accuracy, %", series, whole }) {
   return picture;
 }
 
+/** The dashes of the shape with this number, which fall into the gaps of all others. */
+function inTurn(number, shapes, length) {
+  const dashes = shapes > 1 ? `${length} ${length * (shapes - 1)}` : null;
+  return { "stroke-dasharray": dashes, "stroke-dashoffset": -length * number };
+}
+
+/**
+ * The lines, with dashes for the edges of bands, and for solid lines that have a part in common.
+ * So equal ones don't hide each other.
+ */
+function separated(lines) {
+  const banded = lines.filter((line) => !line.plain && line.points.length > 1);
+  return lines.map((line) => {
+    const peers = lines.filter((other) => other === line || haveCommonPart(other, line));
+    return {
+      ...line,
+      edge: inTurn(banded.indexOf(line), banded.length, 4),
+      turn: peers.length > 1 && inTurn(peers.indexOf(line), peers.length, 8),
+    };
+  });
+}
+
+function haveCommonPart(a, b) {
+  if (a.dash || b.dash) return false; // a dashed line shows the line below it
+  const parts = ({ points }) => points.slice(1).map((end, n) => part(points[n], end));
+  const part = (...ends) => ends.map((point) => `${point.x} ${point.y}`).join(" ");
+  const others = new Set(parts(b));
+  return parts(a).some((one) => others.has(one));
+}
+
 const chartLabel = (x, y, text, anchor, more) =>
   s("text", { x, y, fill: color("ink"), "font-size": 12, "text-anchor": anchor, ...more }, text);
 
@@ -108,15 +139,10 @@ function curve(line, X, Y) {
     const middle = points.map((point) => `${X(point.x)},${Y(point.y)}`);
     const upper = points.map((point) => `${X(point.x)},${Y(point.high)}`);
     const lower = points.toReversed().map((point) => `${X(point.x)},${Y(point.low)}`);
-    const band = [...upper, ...lower].join(" ");
+    const dashes = line.turn || { "stroke-dasharray": line.dash };
+    if (!line.plain) elements.push(band([...upper, ...lower].join(" "), line));
     elements.push(
-      s("polygon", { points: band, fill: line.color, opacity: line.plain ? 0 : 0.14 }),
-      s("polyline", {
-        points: middle.join(" "),
-        fill: "none",
-        ...stroke,
-        "stroke-dasharray": line.dash,
-      }),
+      s("polyline", { points: middle.join(" "), fill: "none", ...stroke, ...dashes }),
     );
   }
   for (const point of points) {
@@ -127,6 +153,12 @@ function curve(line, X, Y) {
     elements.push(s("g", { fill: line.color }, points.length === 1 && s("line", bar), mark));
   }
   return elements;
+}
+
+/** The band of a line, with an edge. */
+function band(points, line) {
+  const edge = { stroke: line.color, "stroke-opacity": 0.7, ...line.edge };
+  return s("polygon", { points, fill: line.color, "fill-opacity": 0.11, ...edge });
 }
 
 /** The legend of a chart in rows from `y` on: its elements, and the y of its end. */

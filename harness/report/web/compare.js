@@ -3,7 +3,7 @@
 const SERIES_COLORS = ["right", "wrong", "third", "fourth", "fifth", "sixth"];
 const SERIES_DASHES = [null, "6 4", "2 3"];
 
-function frontier(runs, metric, name, yLabel = `${name.toLowerCase()}, %`) {
+function frontier({ runs, title: set }, metric, name, yLabel = `${name.toLowerCase()}, %`) {
   const series = runs.map((run, n) => {
     const block = Math.floor(n / SERIES_COLORS.length); // 18 results differ, also in grey
     return {
@@ -15,7 +15,7 @@ function frontier(runs, metric, name, yLabel = `${name.toLowerCase()}, %`) {
       points: frontierPoints(run, metric),
     };
   });
-  const title = `${name} against tokens`;
+  const title = `${name} against tokens${set}`;
   const xLabel = "completion tokens per problem so far";
   return figure({ title, xLabel, yLabel, series }, `frontier-${metric}`);
 }
@@ -27,13 +27,11 @@ function frontierName(run, runs) {
 }
 
 function frontierPoints(run, metric) {
-  const sums = spent(run.head.metrics.steps);
-  if (sums.includes(null) || !isGraded(run)) return [];
   const problems = Math.max(1, run.head.problem_set.n);
   const seeds = run.head.runs?.seeds.length || 1;
-  return run.head.metrics.steps.map((step, t) => {
-    const words = `${run.name}, ${stepName(step)}, ${count(sums[t])} tokens in all`;
-    return asPoint(sums[t] / problems / seeds, step[metric], words);
+  return againstTokens(run, metric).map(({ tokens, rate, words }) => {
+    const all = `${run.name}, ${words}, ${count(tokens)} tokens in all`;
+    return asPoint(tokens / problems / seeds, rate, all);
   });
 }
 
@@ -131,18 +129,31 @@ function comparing(data) {
     h("h2", {}, data.table?.name ?? "Comparison"),
     data.table && tabled(data.table),
     comparison.notes.map(warning),
-    !lab.problems && runs.some(isGraded) && h("div", { class: "figures" }, frontiers(runs)),
+    !lab.problems && h("div", { class: "figures" }, bySet(runs.filter(isGraded)).map(frontiers)),
     comparison.table && tableView(comparison.table),
     h("h3", {}, "Problem by problem"),
     lab.problems ? lab.problems(data) : problemTable(runs),
   ];
 }
 
-function frontiers(runs) {
-  if (runs.every(ofProofs)) return frontier(runs, "mean_accuracy", "Mean points", MEAN_POINTS());
+/** The runs by model and problem set: only they can share an axis. Several groups have titles. */
+function bySet(runs) {
+  const groups = new Map();
+  for (const run of runs) {
+    const name = `${run.head.model.name} on ${run.head.problem_set.name}`;
+    if (!groups.has(name)) groups.set(name, []);
+    groups.get(name).push(run);
+  }
+  const isTitled = groups.size > 1;
+  return [...groups].map(([name, runs]) => ({ runs, title: isTitled ? `: ${name}` : "" }));
+}
+
+function frontiers(group) {
+  const { runs } = group;
+  if (runs.every(ofProofs)) return frontier(group, "mean_accuracy", "Mean points", MEAN_POINTS());
   const name = runs.some(hasScores) ? "score" : "accuracy";
   return [
-    frontier(runs, "mean_accuracy", `Mean ${name}`),
-    frontier(runs, "majority_accuracy", `Majority ${name}`),
+    frontier(group, "majority_accuracy", `Majority ${name}`),
+    frontier(group, "mean_accuracy", `Mean ${name}`),
   ];
 }

@@ -144,19 +144,30 @@ function prepare(newest) {
 /** During a run: ask for newer results, and show them unless the reader would be disturbed. */
 async function live(every) {
   let tag = null;
-  for (;;) {
-    await new Promise((resume) => setTimeout(resume, every * 1000));
+  for (let pause = 0; ; pause = every) {
+    await new Promise((resume) => setTimeout(resume, pause * 1000));
     try {
-      tag = await renew(tag);
+      await showProgress();
+      if (pause) tag = await renew(tag); // the page has just been loaded
     } catch (error) {
       const isGone = error instanceof TypeError;
       const words = isGone
         ? "The live server does not answer any more."
         : `No newer results: ${error.message}`;
       byId("pulse").textContent = words;
+      if (isGone) byId("progress").replaceChildren();
       byId("status").textContent = words;
     }
   }
+}
+
+/** Show the state of each run, in a line. */
+async function showProgress() {
+  const states = await (await fetch("progress")).json();
+  const lines = states.map(({ name, text }) =>
+    h("p", {}, name && h("strong", {}, `${cut(name, 80)}: `), text),
+  );
+  byId("progress").replaceChildren(...lines);
 }
 
 /** Ask for results that are newer than those with this tag. Return their tag. */

@@ -88,7 +88,8 @@ function stepsFigure(run) {
   const unknown = { value: null, low: 0, high: 1, n: 0 };
   const over = (read) => steps.map((step) => asPoint(step.step, read(step), stepName(step)));
   const largest = Object.keys(steps[0]?.pass_at_k || {}).at(-1);
-  const series = meanAndVote(run, over);
+  const means = over((step) => step.mean_accuracy);
+  const series = meanAndVote(run, means, over((step) => step.majority_accuracy));
   if (largest > 1) {
     const points = over((step) => step.pass_at_k[largest] || unknown);
     const name = `pass@${largest}` + (hasScores(run) ? " (full score)" : "");
@@ -101,9 +102,7 @@ function stepsFigure(run) {
 const titleOfRates = (run) => (hasScores(run) ? "Score" : "Accuracy");
 const accuracyName = (run) => `${run.name}-${accuracyOrScore(run)}`;
 
-function meanAndVote(run, over) {
-  const means = over((step) => step.mean_accuracy);
-  const votes = over((step) => step.majority_accuracy);
+function meanAndVote(run, means, votes) {
   return [
     { name: meanName(run), ...BLUE_LINE(), points: means },
     { name: "majority", ...ORANGE_LINE(), dash: "6 4", points: votes },
@@ -119,28 +118,49 @@ function spent(steps) {
   });
 }
 
-function tokensFigure(run) {
-  const steps = run.head.metrics.steps;
+/**
+ * The rates `metric` of a run by its tokens so far, after each step. A single step has the votes of
+ * its first samples. Empty if tokens are unknown.
+ */
+function againstTokens(run, metric) {
+  const { steps } = run.head.metrics;
   const sums = spent(steps);
-  if (sums.includes(null)) {
+  if (sums.includes(null)) return [];
+  const hasVotes = run.votes.length && metric === "majority_accuracy";
+  if (!hasVotes) {
+    return steps.map((step, t) => ({
+      tokens: sums[t],
+      rate: step[metric],
+      words: stepName(step),
+    }));
+  }
+  return run.votes.map((vote) => ({
+    tokens: vote.tokens,
+    rate: vote[metric],
+    words: `vote of ${vote.samples}`,
+  }));
+}
+
+function tokensFigure(run) {
+  const over = (metric) =>
+    againstTokens(run, metric).map(({ tokens, rate, words }) =>
+      asPoint(tokens, rate, `${words}, ${count(tokens)} tokens`),
+    );
+  const means = over("mean_accuracy");
+  if (!means.length) {
     const reason = "because the server did not report the tokens of all steps";
     return quiet(`No figure against tokens, ${reason}.`);
   }
-  const over = (read) =>
-    steps.map((step, t) => {
-      const words = `${stepName(step)}, ${count(sums[t])} tokens`;
-      return asPoint(sums[t], read(step), words);
-    });
   const runs = run.head.runs ? `, ${run.head.runs.seeds.length} runs` : "";
   const xLabel = `completion tokens so far${runs}`;
   const name = run.name + "-tokens";
   if (ofProofs(run)) {
-    const points = over((step) => step.mean_accuracy);
-    const series = [{ name: MEAN_POINTS(), ...BLUE_LINE(), points }];
+    const series = [{ name: MEAN_POINTS(), ...BLUE_LINE(), points: means }];
     return figure({ title: "Mean points against tokens", xLabel, yLabel: "%", series }, name);
   }
   const title = withN(`${titleOfRates(run)} against tokens`, run);
-  return ratesFigure(run, { title, xLabel, series: meanAndVote(run, over) }, name);
+  const series = meanAndVote(run, means, over("majority_accuracy"));
+  return ratesFigure(run, { title, xLabel, series }, name);
 }
 
 function facts(run) {
@@ -157,20 +177,38 @@ function facts(run) {
   }
   if (grading) rows.grader = graderText(grading);
   rows.time = `${started} to ${ended} (${seconds(metrics.seconds)})`;
-  rows.code = provenance.git_commit || "unknown";
+  rows.code = provenance.git_commit?.slice(0, HASH) || "unknown";
   if (provenance.git_commit && provenance.git_dirty) rows.code += ", with uncommitted changes";
   const cores = provenance.cpus && plural(provenance.cpus, "core");
   rows.machine = [provenance.gpu, provenance.platform, cores].filter(Boolean).join(", ");
   const constants = Object.entries(config).map(([name, value]) => `${name}=${value}`);
   rows.configuration = constants.join("  ");
-  const short = (hash) => (hash ? `${hash.slice(0, 12)}…` : "unknown");
-  const hashes = [model.sha256, problem_set.sha256, provenance.prompts_sha256].map(short);
-  rows.hashes = `weights ${hashes[0]}, problem set ${hashes[1]}, prompts ${hashes[2]}`;
   const elements = Object.entries(rows).map(([name, value]) => [
     h("dt", {}, name),
     h("dd", {}, String(value)),
   ]);
+  elements.push(h("dt", {}, "hashes"), h("dd", {}, hashes(run)));
   return h("dl", { class: "facts" }, elements);
+}
+
+const HASH = 12; // digits of the beginning of a hash
+
+/** The beginnings of the hashes of files, which open to all whole hashes. */
+function hashes(run) {
+  const { model, problem_set, provenance } = run.head;
+  const files = Object.entries({
+    weights: model.sha256,
+    "problem set": problem_set.sha256,
+    prompts: provenance.prompts_sha256,
+  });
+  const short = files.map(([name, hash]) => `${name} ${hash?.slice(0, HASH) ?? "unknown"}`);
+  const whole = [...files, ["code", provenance.git_commit]];
+  return h(
+    "details",
+    {},
+    h("summary", {}, short.join(", ")),
+    whole.map(([name, hash]) => h("div", {}, `${name} ${hash ?? "unknown"}`)),
+  );
 }
 
 function graderText(grading) {
@@ -280,9 +318,9 @@ function costCard(run) {
 function lossesCard(run) {
   if (!isGraded(run) || ofProofs(run) || run.head.metrics.steps.length === 1) return null;
   const change = hasScores(run)
-    ? "majority with the full score at t=0 and without it at the end"
-    : "majority right at t=0 and wrong at the end";
-  const meaning = `the reverse / ${change}`;
+    ? "majority without the full score at t=0 and with it at the end"
+    : "majority wrong at t=0 and right at the end";
+  const meaning = `${change} / the reverse`;
   return card("problems won / lost", `${won(run)} / ${lost(run)}`, meaning);
 }
 

@@ -16,6 +16,7 @@ from core.client.journal import Archive
 from harness.report import live, page, plot
 from harness.report.data import Results
 from harness.report.report import main, show
+from harness.results import progress
 from tests.conftest import python
 from tests.helpers import hostile, reports
 
@@ -178,6 +179,32 @@ def test_the_live_server_is_for_this_machine_alone(folder: Path) -> None:
         assert client.get(path, headers=headers).status_code == status
     (folder / "02_rsa_basic.json").write_text("{")
     assert client.get("/data").status_code == 503
+
+
+@pytest.mark.parametrize("names", [[], ["02_rsa_basic"], ["02"]])
+def test_the_progress_of_a_run_is_served_with_and_without_results(
+    names: list[str], results: Path
+) -> None:
+    state = progress.Progress(
+        name="02_rsa_basic-seed1",
+        done=1,
+        total=4,
+        unit="completions",
+        seconds_left=None,
+        speed=None,
+        notes=[],
+    )
+    seeds = results / "02_rsa_basic"
+    seeds.mkdir()
+    progress.write(state, progress.path_of(seeds, state.name))
+    progress.path_of(results, "02_rsa_basic").write_text("{")
+    client = TestClient(live.application(live.Live(names, results)), base_url="http://127.0.0.1")
+    expected = [{"name": state.name, "text": "25% of 4 completions"}]
+    assert client.get("/progress").json() == expected, "a damaged file is no progress"
+    assert "25% of 4 completions" in client.get("/").text, "a page without results has it, too"
+    reports.results(results, complete=False)
+    assert client.get("/data").status_code == 200
+    assert client.get("/progress").json() == expected
 
 
 def test_live_waits_for_the_first_results_of_a_run_and_ends_with_ctrl_c(results: Path) -> None:

@@ -14,8 +14,10 @@ from core.client.journal import Archive, Journal, content_key
 from core.types import Completion, Problem
 from harness.report import live, page, plot, transitions_table
 from harness.report.data import Results
+from harness.results import progress
 from harness.results import write as files
 from harness.results.find import archive
+from harness.results.progress import Progress
 from harness.results.proof_points import proved
 from harness.run import solve_sync
 from harness.scaffolds.best_of import BEST_OF
@@ -56,7 +58,7 @@ def test_the_overview_shows_the_figures_of_the_results(tab: Tab, tmp_path: Path)
     last = document["metrics"]["steps"][-1]
     assert f"{100 * last['mean_accuracy']['value']:.1f}" in shown
     assert all(f"{s['completion_tokens']:,}" in shown for s in document["metrics"]["steps"])
-    assert document["provenance"]["git_commit"] in shown and document["started"] in shown
+    assert document["provenance"]["git_commit"][:12] in shown and document["started"] in shown
     assert tab.page.locator("svg.chart").count() == 2 and path.stat().st_size < page.PAGE_BYTES
     shares = [share / 1600 for share in range(1601)]
     assert tab.page.evaluate("shares => shares.map(percent)", shares) == [
@@ -386,6 +388,11 @@ def test_texts_that_do_not_fit_are_next_to_the_page(
     assert not texts.exists()
 
 
+OFFSETS = """(curves) => curves.map(
+    (curve) => `${curve.tagName} ${curve.getAttribute("stroke-dashoffset")}`
+)"""
+
+
 def test_results_are_compared_with_their_n_and_many_are_corrected(tab: Tab, tmp_path: Path) -> None:
     path = (
         reports.results(tmp_path, problems=8, complete=False, reached=[3] * 7 + [1])
@@ -407,6 +414,28 @@ def test_results_are_compared_with_their_n_and_many_are_corrected(tab: Tab, tmp_
         assert ("p (Holm)" in heads) == (names == three) and len(rows) == 3 * (len(names) - 1)
         assert {row[heads.index("problems")] for row in rows} == {"7"}
         assert "first, n=8 to 7" in shown.locator("svg.chart").first.text_content()
+        curves = shown.locator("svg.chart").first.locator("polyline, polygon")
+        offsets = curves.evaluate_all(OFFSETS)
+        assert len(set(offsets)) == len(offsets), "equal lines and bands alternate in dashes"
+
+
+def test_runs_of_another_set_have_an_axis_of_their_own(tab: Tab, tmp_path: Path) -> None:
+    path = reports.results(tmp_path, N=8, T=0) / "02_rsa_basic.json"
+    for name in ("first", "third"):
+        shutil.copy(path, tmp_path / f"{name}.json")
+    other = document_of(tmp_path)
+    other["problem_set"]["name"] = "another"
+    path.write_text(json.dumps(other))
+    shown = tab.open(written(tmp_path, "first", "third", "02_rsa_basic"))
+    titles = shown.locator("figcaption").all_inner_texts()
+    assert [title.partition("\n")[0] for title in titles] == [
+        "Majority accuracy against tokens: made-up on made up",
+        "Mean accuracy against tokens: made-up on made up",
+        "Majority accuracy against tokens: made-up on another",
+        "Mean accuracy against tokens: made-up on another",
+    ]
+    points = shown.locator("svg.chart").nth(2).locator("title").all_text_contents()
+    assert [point.split(", ")[1] for point in points] == [f"vote of {k}" for k in (1, 2, 4, 8)]
 
 
 def test_a_sweep_or_race_is_shown_and_all_views_fit_their_screen(
@@ -451,6 +480,38 @@ def test_pictures_can_be_saved(tab: Tab, tmp_path: Path) -> None:
             "<svg"
         )
         assert (">mean (pass@1)<" in svg) is (name == "accuracy")
+
+
+def test_a_live_page_says_how_far_the_run_is(tab: Tab, tmp_path: Path) -> None:
+    folder = reports.results(tmp_path, problems=2, complete=False)
+    path = progress.path_of(folder, "02_rsa_basic")
+    state = Progress(
+        name="02_rsa_basic",
+        done=106,
+        total=960,
+        unit="completions",
+        seconds_left=240.0,
+        speed=634.0,
+        notes=["t=0 22%, 10 of 20 problems"],
+    )
+    with reports.served(live.application(live.Live([], folder))) as port:
+        progress.write(state, path)
+        shown = tab.page
+        shown.goto(f"http://127.0.0.1:{port}/")
+        shown.wait_for_selector("#progress p")
+        line = shown.inner_text("#progress")
+        assert line == f"02_rsa_basic: {state.text}"
+        assert line.startswith("02_rsa_basic: 11% of 960 completions, about 04:00 left, 634 tok/s")
+        tab.fits("")
+        silent = path.stat().st_mtime - 2 * progress.SILENCE
+        os.utime(path, (silent, silent))
+        shown.wait_for_selector("#progress:has-text('no news since')")
+        progress.remove(path)
+        shown.wait_for_selector("#progress:has-text('no requests at the moment')")
+        reports.results(tmp_path, problems=2)
+        shown.wait_for_selector("#progress:has-text('the run ended at')")
+        shown.goto("about:blank")
+    tab.trouble.clear()
 
 
 def test_live_pages_follow_the_run(tab: Tab, tmp_path: Path) -> None:

@@ -7,12 +7,14 @@ import pty
 import re
 import struct
 import termios
+from pathlib import Path
 from typing import cast
 
 import pytest
 
 from core.generate import Generator
 from core.types import Completion
+from harness.results import progress
 from harness.session import bar
 from harness.session.bar import Bar
 
@@ -53,6 +55,25 @@ def test_in_a_log_it_is_a_line_by_the_clock(
     assert (
         f"00:00, {away.trouble}, t=0 50%" in line and "no connection" in line and "left" not in line
     )
+
+
+def test_a_live_page_reads_the_progress_while_requests_run(tmp_path: Path) -> None:
+    path = progress.path_of(tmp_path, "07_nomos")
+
+    async def state() -> dict[str, str] | None:
+        generator = cast(Generator, Server())
+        with Bar("07_nomos", 10) as shown:
+            shown.arrived(Completion("k", 0, answer="x", completion_tokens=80), True)
+            async with shown.refreshing(generator, lambda: "t=0 50%", path):
+                await asyncio.sleep(0.1)
+                return progress.read(path)
+
+    stored = asyncio.run(state())
+    assert stored and stored["name"] == "07_nomos"
+    assert re.fullmatch(
+        r"10% of 10 completions, about 00:0\d left, [\d,]+ tok/s, t=0 50%", stored["text"]
+    )
+    assert list(tmp_path.iterdir()) == [], "it is removed with its draft"
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
