@@ -92,15 +92,24 @@ def test_greedy_decoding_on_gsm8k() -> None:
 
 
 def test_star() -> None:
-    before, after = (Results(DATA / "star" / f"seed63-round{number}.json") for number in (0, 1))
-    pair = compare.pair(compare.result(before), compare.result(after), anyway=True)
-    gain = pair.metrics[compare.METRICS[0]]
+    before, after, control = (
+        Results(DATA / "star" / f"{name}.json")
+        for name in ("seed63-round0", "seed63-round1", "no_filter-seed63-round1")
+    )
     accuracies = [
         interval(run.head.document["metrics"]["steps"][0]["mean_accuracy"])
-        for run in (before, after)
+        for run in (before, after, control)
     ]
     assert f"| 0 | {accuracies[0]} |" in TEXT
-    assert f"| 1 | {accuracies[1]} | {shift(gain.difference, gain.low, gain.high)} |" in TEXT
+    assert f"| 1 | {accuracies[1]} | {gain(before, after)} |" in TEXT
+    assert f"| 1, without the filter | {accuracies[2]} | {gain(before, control)} |" in TEXT
+    assert gain(control, after).replace(" [", " points [") in TEXT
+
+
+def gain(first: Results, second: Results) -> str:
+    pair = compare.pair(compare.result(first), compare.result(second), anyway=True)
+    metric = pair.metrics[compare.METRICS[0]]
+    return shift(metric.difference, metric.low, metric.high)
 
 
 def test_the_vote_and_rsa_at_twenty_samples() -> None:
