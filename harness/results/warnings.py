@@ -69,8 +69,8 @@ def _seeds_ignored(run: Run) -> list[str]:
     if run.document["engine"].get("seeds") is not False:
         return []
     return [
-        "the server ignores seeds, so another run gives other answers. With SGLang, set "
-        "DETERMINISTIC=1"
+        "equal seeds give different replies on this server, so another run gives other answers. "
+        "With SGLang, set DETERMINISTIC=1"
     ]
 
 

@@ -118,6 +118,9 @@ class Session(Generic[A_co]):
             budget=self.budget,
         )
         generator.trials.top_logprobs = checks.logprobs_of(self.config, server is self.scorer)
+        # only the results of an experiment on problems record the trial
+        is_experiment = isinstance(self.config, Constants)
+        generator.trials.compares_seeds = is_experiment and server is self.server
         return generator
 
 
