@@ -175,4 +175,8 @@ class Trials:
         reservation = request.reservation
         body = chat_body(self._server, Request(messages, seed, sampling, reservation))
         max_cost = reservation.max_cost(messages, sampling.max_tokens, sampling.opening)
-        return await self._client.send(body, reservation, max_cost)
+        refusals = self._client.refusals
+        has_reply = refusals.has_reply
+        reply = await self._client.send(body, reservation, max_cost)
+        refusals.has_reply = has_reply  # the server may still refuse all longer requests
+        return reply

@@ -36,7 +36,8 @@ class Particular(HttpFake):
         self.continues = continues
         self.listed = listed  # whether replies contain log probabilities
         self.repeats = repeats  # whether equal requests get equal replies
-        self.fails = False  # whether it has no answer to requests for letters
+        self.fails = False  # whether it refuses requests for letters
+        self.most_tokens = 10**6  # the largest cap that it accepts
         self.bodies: list[dict[str, Any]] = []
         super().__init__()
 
@@ -53,8 +54,9 @@ class Particular(HttpFake):
             if name in asked:
                 detail = [{"loc": ["body", name], "msg": "Extra inputs are not permitted"}]
                 return answer(422, {"detail": detail})(request)
-        if self.fails and asked["messages"] == LETTERS:
-            return answer(400, {"error": "letters"})(request)
+        is_too_long = asked["max_tokens"] > self.most_tokens
+        if is_too_long or (self.fails and asked["messages"] == LETTERS):
+            return answer(400, {"error": "the value of max_tokens is refused"})(request)
         answer(200, self._reply(asked))(request)
 
     def _reply(self, asked: dict[str, Any]) -> dict[str, Any]:
@@ -176,6 +178,16 @@ def test_seeds_are_not_compared_if_nothing_depends_on_them(
         patch.setenv("BASE_URL", known.url)
         solve_sync(BEST_OF, TWO, name="known", N=2)
         assert not [body for body in known.asked if body["messages"] == LETTERS]
+
+
+def test_a_short_trial_does_not_show_that_requests_are_accepted(
+    particular: Any, results: Path
+) -> None:
+    here = particular()
+    here.most_tokens = 100
+    with pytest.raises(UserError, match=r"refuses every request.*max_tokens"):
+        solve_sync(BEST_OF, TWO, name="best", N=2, MAX_TOKENS=101)
+    assert len(here.letters) == 2
 
 
 def test_a_run_goes_on_if_the_trial_of_seeds_fails(particular: Any, results: Path) -> None:
