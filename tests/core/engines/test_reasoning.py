@@ -139,10 +139,11 @@ def test_each_template_is_probed_once_in_a_session(thinker: StandIn, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("config", "constant"), [({"EFFORT": "low"}, "EFFORT"), ({"TEMPLATE": "a=1"}, "TEMPLATE")]
+    ("config", "constant"),
+    [(Constants(EFFORT="low"), "EFFORT"), (Constants(TEMPLATE="a=1"), "TEMPLATE")],
 )
 def test_a_server_that_refuses_the_field_names_the_constant(
-    config: dict[str, str], constant: str, tmp_path: Path
+    config: Constants, constant: str, tmp_path: Path
 ) -> None:
     def refuse(request: Request) -> None:
         (name,) = here.asked[-1].keys() & APART.keys()
@@ -151,7 +152,7 @@ def test_a_server_that_refuses_the_field_names_the_constant(
 
     with closing(StandIn(models("someone", "m"))) as here:
         here.faults = [refuse] * 9
-        server = reasoning.configured(here.probed(), Constants(**config))
+        server = reasoning.configured(here.probed(), config)
         with pytest.raises(UserError, match=f"Set {constant}="):
             ask(server, tmp_path, [(1, Sampling(max_tokens=9))])
 
