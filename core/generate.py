@@ -90,13 +90,14 @@ class Generator:
         self._budget = budget if server.card.price else None
         refusals = Refusals(self._slots, self._budget)
         self.client = RetryingClient(server, timeout, stall, say, refusals)
-        self.trials = Trials(self.client, say)
+        self.trials = Trials(self.client, journal, self.key, say)
 
     async def __aenter__(self) -> "Generator":
         from core.client.http_client import HttpClient  # imports openai
 
         if not self.journal.is_open:
             raise RuntimeError("open the journal first: with Journal(path) as journal: …")
+        self.trials.recall_seeds()
         self.client.http = await HttpClient(self.server, self._limit).__aenter__()
         return self
 
@@ -263,6 +264,7 @@ class Generator:
     async def _ask(self, request: Request) -> Completion:
         """Request a new completion. Raises Failure."""
         await self.trials.check_probabilities(request)
+        await self.trials.compare_seeds(request)
         sampling = request.sampling
         body = chat_body(self.server, request)
         max_cost = request.reservation.max_cost(

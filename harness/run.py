@@ -174,7 +174,7 @@ def _command_of(
     words = [f"{constant}={value}" for constant, value in values.items()]
     kind = scaffold.constants
     help_command = f'help("{kind.__module__}.{kind.__qualname__}")'
-    _refuse_settings(values)
+    _refuse_settings(name for name in values if name not in constants.rules(kind))
     config = constants.read(kind, card.constants_of(kind), words, help_command)
     default = getattr(scaffold.run, "__name__", "python")
     command = session.Command(name or session.named(config, default), config, card)

@@ -9,6 +9,7 @@ from core.client.failures import UNKNOWN_MODEL, Denied, Refused
 from core.client.journal import content_key
 from core.client.queue import Slots
 from core.engines.cards import REFUSED
+from core.engines.protocol import KWARGS
 from core.types import Messages
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ POLL_SECONDS = 0.05
 # all. A server may deny the key or the model (Denied) for a moment, so these need more prompts.
 PROMPTS_NEVER = 2
 PROMPTS_DENIED = 3
+# fields of a request that only these constants or a card set
+OPTIONAL = {"reasoning_effort": "EFFORT", KWARGS: "TEMPLATE"}
 
 
 class Refusals:
@@ -69,7 +72,16 @@ async def recorded_error(error: Refused, messages: Messages, client: "RetryingCl
         )
     is_general = not (error.may_pass or error.is_of_its_prompt or isinstance(error, Denied))
     if is_general and await client.refusals.concern_all(messages):
-        raise UserError(f"the server at {address} refuses every request: {error}. {REFUSED}")
+        remedy = _remedy(error)
+        raise UserError(f"the server at {address} refuses every request: {error}. {remedy}")
     if error.is_overflow:
         return f"context overflow: {error}"
     return f"filtered: {error}" if error.is_filtered else error.words
+
+
+def _remedy(error: Refused) -> str:
+    """Return the advice for a server that refuses every request with this `error`."""
+    for field, constant in OPTIONAL.items():
+        if error.names(field):
+            return f"Set {constant}= to leave it out"
+    return REFUSED

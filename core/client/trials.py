@@ -1,41 +1,58 @@
-"""Find out by one request what a server can do, if a run needs it: continue a message that has
-begun, and return log probabilities.
+"""Find out by short requests what a server can do, if a run needs it: continue a message that has
+begun, return log probabilities, and repeat a reply.
 
-Each trial is sent once per run, before the first request that needs its result. It asks how much 6
-times 7 is. A server that begins a new message after the opened box is recognised by the box that
-stays open (Dialect.continuation)."""
+Each trial is sent once per run, before the first request that needs its result. The first two ask
+how much 6 times 7 is. A server that begins a new message after the opened box is recognised by the
+box that stays open (Dialect.continuation). The third asks twice for random letters, with one seed.
+The journal stores its replies, so no later run with this journal repeats it."""
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.base.errors import UserError
-from core.client.failures import Refused
+from core.client.completed import completion_of
+from core.client.failures import Failure, Refused
+from core.client.journal import Journal, content_key
 from core.client.reply import Reply
 from core.client.request import Request, chat_body
 from core.engines.protocol import MARK, Server
-from core.types import Message, Sampling
+from core.types import Message, Messages, Sampling
 
 if TYPE_CHECKING:
     from core.client.retry import RetryingClient
+
+Key = Callable[[Messages, int, Sampling], str]  # returns the journal key of a request
 
 QUESTION: list[Message] = [{"role": "user", "content": MARK}]
 OPENED = "6 times 7 is \\boxed{"
 CAP = 32  # tokens of a continued message
 NEEDS = "P(True) (VERIFY_MODE=p_true) needs"
+# Two replies that ignore the seed are hardly equal.
+LETTERS: list[Message] = [{"role": "user", "content": "Write 12 random letters."}]
+LETTERS_SEED = 1234  # not 0, which some servers take for no seed
+LETTERS_SAMPLING = Sampling(temperature=1.0, max_tokens=24)
 
 
 class Trials:
-    """The trials of the server of a `client`. `say` shows a line to the user. Requests for P(True)
-    ask for `top_logprobs` alternatives (0: the run sends none)."""
+    """The trials of the server of a `client`. `say` shows a line to the user. `key` returns journal
+    keys. Requests for P(True) ask for `top_logprobs` alternatives (0: the run sends none). If
+    `compares_seeds`, the run records whether equal seeds give equal replies."""
 
-    def __init__(self, client: "RetryingClient", say: Callable[[str], None]) -> None:
+    def __init__(
+        self, client: "RetryingClient", journal: Journal, key: Key, say: Callable[[str], None]
+    ) -> None:
         self.top_logprobs = 0
+        self.compares_seeds = False
         self._client = client
+        self._journal = journal
+        self._key = key
         self._say = say
         self._lock = asyncio.Lock()
         self._has_probabilities = False
+        self._has_compared = False
 
     @property
     def _server(self) -> Server:
@@ -100,8 +117,66 @@ class Trials:
             f"{self._server.base_url} {finding}. Set VERIFY_MODE=verdict, or choose another server"
         )
 
-    async def _send(self, request: Request, sampling: Sampling) -> Reply:
+    def recall_seeds(self) -> None:
+        """Note what the replies of an earlier trial of seeds in the journal show, if the run
+        compares seeds."""
+        if not self.compares_seeds or self._server.seeds is not None:
+            return
+        first, second = map(self._journal.get, self._letters_keys())
+        if first is None or second is None:
+            return
+        self._has_compared = True
+        if (first.thinking, first.answer) != (second.thinking, second.answer):
+            self._client.server = replace(self._server, seeds=False)
+
+    async def compare_seeds(self, request: Request) -> None:
+        """Find out whether two requests with one seed get equal replies, if the run compares seeds,
+        `request` is sampled and the server is unknown. No other request of the run is in flight
+        meanwhile. `request` pays. If the trial fails, nothing is noted: `request` shows the
+        fault."""
+        if not (self.compares_seeds and request.sampling.temperature):
+            return
+        async with self._lock:
+            if self._has_compared or self._server.seeds is not None:
+                return
+            self._has_compared = True
+            with suppress(Failure):
+                await self._try_seeds(request)
+
+    async def _try_seeds(self, request: Request) -> None:
+        for key in self._letters_keys():
+            reply = await self._send(request, LETTERS_SAMPLING, LETTERS, LETTERS_SEED)
+            server = self._server
+            if server.seeds is not None:  # it refuses the field, which the client has reported
+                return
+            completion = completion_of(reply, server, LETTERS_SEED, LETTERS_SAMPLING)
+            completion = replace(completion, key=key, origin=server.origin)
+            self._journal.put(completion, LETTERS, paid=-request.reservation.settled())
+        self.recall_seeds()
+        if self._server.seeds is False:
+            self._say(
+                f"note: the server at {self._server.base_url} gave two different replies to one "
+                "request with one seed (asked once), so another run may give other answers. SEED "
+                "still decides random choices (candidates, ties and so on)"
+            )
+
+    def _letters_keys(self) -> tuple[str, str]:
+        """Return the journal keys of the trial's two requests, which are equal."""
+        key = self._key(LETTERS, LETTERS_SEED, LETTERS_SAMPLING)
+        return key, content_key([key, "again"])
+
+    async def _send(
+        self,
+        request: Request,
+        sampling: Sampling,
+        messages: Messages = QUESTION,
+        seed: int = 0,
+    ) -> Reply:
         reservation = request.reservation
-        body = chat_body(self._server, Request(QUESTION, 0, sampling, reservation))
-        max_cost = reservation.max_cost(QUESTION, sampling.max_tokens, OPENED)
-        return await self._client.send(body, reservation, max_cost)
+        body = chat_body(self._server, Request(messages, seed, sampling, reservation))
+        max_cost = reservation.max_cost(messages, sampling.max_tokens, sampling.opening)
+        refusals = self._client.refusals
+        has_reply = refusals.has_reply
+        reply = await self._client.send(body, reservation, max_cost)
+        refusals.has_reply = has_reply  # the server may still refuse all longer requests
+        return reply

@@ -1,6 +1,7 @@
-"""Apply the constants EFFORT and TEMPLATE to a server's record, and see whether its prompts show
-them."""
+"""Apply the constants EFFORT and TEMPLATE to a server's record, and see whether its prompts and
+replies show them."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -8,9 +9,12 @@ from core.engines.card_template import template_in
 from core.engines.cards import Card
 from core.engines.protocol import Server
 from core.engines.queries import rendered
+from core.types import Completion
 
 OF_CARD = "card"  # the value of a constant if the card decides
 NAMES = ("EFFORT", "TEMPLATE")
+# arguments of chat templates that switch thinking off if they are false
+SWITCHES = ("enable_thinking", "thinking")
 
 
 def is_of_card(config: Any, name: str) -> bool:
@@ -24,14 +28,17 @@ def check(config: Any) -> None:
         template_in(config.TEMPLATE)
 
 
-def configured(server: Server, config: Any) -> Server:
+def configured(server: Server, config: Any, earlier: Iterable[Server] = ()) -> Server:
     """Return `server` with the effort and the template of `config`, if it sets them. The server
-    renders a prompt again, because the template may close thinking. Raises UserError for an invalid
-    value, or if the model takes no effort."""
+    renders a prompt again, because the template may close thinking, unless an `earlier` result has
+    the same values. Raises UserError for an invalid value, or if the model takes no effort."""
     card = _changed(server.card, config)
     if card == server.card:
         return server
     changed = replace(server, card=card)
+    for result in earlier:
+        if replace(result, tail=server.tail) == changed:
+            return result
     again = changed.probe_again(changed)
     return replace(changed, tail=again.tail) if again else changed
 
@@ -59,3 +66,14 @@ def description(server: Server) -> str:
     if prompt is not None and prompt == rendered(plain):
         text += ". The server's prompt is the same without: its chat template ignores this"
     return text
+
+
+def ignored(server: Server, completion: Completion) -> str:
+    """Return the argument of the chat template that a `completion` ignores, because it has thinking
+    before its answer, or "". A text without an answer may be no thinking, but a parser's error."""
+    if not (completion.thinking and completion.answer):
+        return ""
+    for name in SWITCHES:
+        if server.card.template.get(name) is False:
+            return f"{name}=false"
+    return ""

@@ -163,6 +163,7 @@ QED_NANO = Shape(
 
 
 _DENSE = "Give the folder of a dense Llama, Qwen2 or Qwen3 model"
+_FOLDER = "Give the folder of a model with its config.json"
 
 
 def _no_transformer(path: Path) -> str:
@@ -171,8 +172,8 @@ def _no_transformer(path: Path) -> str:
 
 def read_config(path: Path) -> dict[str, Any]:
     """Read the config.json at `path`. Raises UserError if it is missing or contains no object."""
-    config = read_json(path, "the model's", _DENSE)
-    return fitted(config, dict[str, Any], _no_transformer(path), _DENSE)
+    config = read_json(path, "the model's", _FOLDER)
+    return fitted(config, dict[str, Any], f"{path} describes no model", _FOLDER)
 
 
 def mem_fraction(memory: float) -> float:

@@ -143,7 +143,7 @@ class Model:
     name: str
     shape: Shape | None  # None if its memory can't be computed (see Config)
     longest: int  # tokens of context that the model was trained for
-    thinks: bool = True  # whether its chat template knows thinking, or is missing
+    thinks: bool = True  # whether its chat template knows thinking
     kind: str = ""  # the model_type in its config.json
     bytes: int = 0  # of its weights in memory (0: unknown)
     attends: bool = True  # whether all layers attend to all earlier tokens
@@ -179,9 +179,10 @@ class Model:
 
 def _thinks(chat_template: str | None) -> bool:
     """Return whether a chat template opens thinking, lets a request choose it, or has channels. A
-    template that only removes earlier thinking does not count."""
+    template that only removes earlier thinking does not count. Without a template, nothing shows
+    that the model thinks."""
     if not chat_template:
-        return True
+        return False
     marks = ("<think>", "enable_thinking", "<|channel|>")
     return any(mark in chat_template for mark in marks)
 

@@ -1,4 +1,5 @@
-"""Warn about the model card of a run, and about replies that may come from other models."""
+"""Warn about the model card and the engine of a run, and about replies that may come from other
+models."""
 
 import re
 from collections.abc import Mapping
@@ -33,6 +34,38 @@ def of_card(model: Mapping[str, Any]) -> list[str]:
             f"{unsent}"
         )
     return warnings
+
+
+def of_seeds(engine: Mapping[str, Any]) -> list[str]:
+    """Return a warning if equal seeds do not give equal replies. `engine` is the field of the
+    results."""
+    if engine.get("seeds") is not False:
+        return []
+    return [
+        "equal seeds give different replies on this server, so another run gives other answers. "
+        "With SGLang, set DETERMINISTIC=1"
+    ]
+
+
+def of_template(engine: Mapping[str, Any]) -> list[str]:
+    """Return a warning if the model's GGUF file has no chat template."""
+    if engine.get("templated") is not False:
+        return []
+    return [
+        "the model's GGUF file has no chat template, so llama.cpp used ChatML. Use a file with "
+        "a template, or set CHAT_TEMPLATE"
+    ]
+
+
+def of_thinking(engine: Mapping[str, Any]) -> list[str]:
+    """Return a warning if replies think, although an argument of the chat template should prevent
+    it."""
+    argument = engine.get("ignores")
+    if argument is None:
+        return []
+    return [
+        f"replies have thinking, although {argument} was sent. The model or its server ignores this"
+    ]
 
 
 def of_server(document: Mapping[str, Any], counts: Mapping[str, Counts]) -> list[str]:

@@ -9,7 +9,13 @@ from core.constants import BOXED, WHOLE
 from core.eval import by_answer
 from harness.results import missing_answers
 from harness.results.model import has_scores
-from harness.results.server_warnings import of_card, of_server
+from harness.results.server_warnings import (
+    of_card,
+    of_seeds,
+    of_server,
+    of_template,
+    of_thinking,
+)
 
 # If a server ignores seeds, nearly all members repeat the first member, so a population has about
 # one distinct text. Short solutions may also repeat, but a population then has several distinct
@@ -66,21 +72,15 @@ def _not_graded(run: Run) -> list[str]:
 
 
 def _seeds_ignored(run: Run) -> list[str]:
-    if run.document["engine"].get("seeds") is not False:
-        return []
-    return [
-        "the server ignores seeds, so another run gives other answers. With SGLang, set "
-        "DETERMINISTIC=1"
-    ]
+    return of_seeds(run.document["engine"])
 
 
 def _no_template(run: Run) -> list[str]:
-    if run.document["engine"].get("templated") is not False:
-        return []
-    return [
-        "the model's GGUF file has no chat template, so llama.cpp used ChatML. Use a file with "
-        "a template, or set CHAT_TEMPLATE"
-    ]
+    return of_template(run.document["engine"])
+
+
+def _thinking_not_off(run: Run) -> list[str]:
+    return of_thinking(run.document["engine"])
 
 
 def _references_unread(run: Run) -> list[str]:
@@ -329,6 +329,7 @@ RULES = (
     Rule(_not_graded, step={"mean_accuracy": NOT_GRADED, "majority_accuracy": NOT_GRADED}),
     Rule(_seeds_ignored, document={"engine": {"seeds": False}}),
     Rule(_no_template, document={"engine": {"templated": False}}),
+    Rule(_thinking_not_off, document={"engine": {"ignores": "enable_thinking=false"}}),
     Rule(_references_unread, document={"metrics": {"no_reference": [2]}}),
     Rule(_nothing_right, step={"mean_accuracy": ALL_WRONG, "majority_accuracy": ALL_WRONG}),
     Rule(

@@ -60,7 +60,7 @@ class Experiment(Generic[A]):
         expects `allotted` completions per problem (0: max_completions). `on_step` receives the
         figures of each step (see harness.run.solve)."""
         config = session.config
-        server = reasoning.configured(session.server, config)
+        server = session.server_for(config)
         card = server.card
         self.chosen = session.problems.with_answer_form(card.answer_form(config))
         if isinstance(config, Shuffled) and config.SHUFFLE:
@@ -241,12 +241,24 @@ class Experiment(Generic[A]):
     def _count(self, completion: Completion, is_new: bool) -> None:
         """Count a completion of the run's model."""
         self._count_in(self.counts, completion)
+        self._note_thinking(completion)
         self.arrived += 1
         if completion.error is not None:
             self.failed += 1
         rests_on = self.session.server.rests_on
         if rests_on and not is_new and self.session.journal.is_earlier(completion.key):
             self.counts["reused_by"][rests_on] += 1
+
+    def _note_thinking(self, completion: Completion) -> None:
+        """Add to the results, and report once, that a reply thinks although it should not."""
+        argument = reasoning.ignored(self.session.server, completion)
+        if not argument or "ignores" in self.document["engine"]:
+            return
+        self.document["engine"]["ignores"] = argument
+        self.bar.write(
+            f"note: a reply has thinking, although {argument} was sent. The model or its server "
+            "ignores this"
+        )
 
     def _count_in(self, counts: dict[str, Counter[str]], completion: Completion) -> None:
         """Count a completion in the bar, and in `counts` by its origin and model."""

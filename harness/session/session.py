@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -48,7 +48,8 @@ class Session(Generic[A_co]):
     `framing` is the text around problems (None: not read yet). `scorer` is the server at
     GRADER_URL, or None. It answers a grader's requests and `ask(…, to="scorer")`.
     `journaled_before` counts the completions in the folder's journals when the session was
-    opened."""
+    opened. `configured` has the server with the values of EFFORT and TEMPLATE that its experiments
+    have asked for so far."""
 
     name: str
     config: A_co
@@ -60,6 +61,7 @@ class Session(Generic[A_co]):
     framing: Framing | None = None
     scorer: Server | None = None
     journaled_before: int = 0
+    configured: list[Server] = field(default_factory=list)
 
     @property
     def limit(self) -> int:
@@ -87,6 +89,14 @@ class Session(Generic[A_co]):
         framed = framing.from_config(self.config, server.card, earlier=self.framing)
         checks.check_context(server, self.config, framed)
         return replace(self, server=server, framing=framed)
+
+    def server_for(self, config: Asking) -> Server:
+        """Return the server with the effort and the template of `config`. Each pair is probed
+        once."""
+        server = reasoning.configured(self.server, config, self.configured)
+        if server is not self.server and server not in self.configured:
+            self.configured.append(server)
+        return server
 
     def check(self, config: Asking) -> None:
         """Raise UserError if other constants, of a part of the command, do not fit its servers."""
@@ -118,6 +128,9 @@ class Session(Generic[A_co]):
             budget=self.budget,
         )
         generator.trials.top_logprobs = checks.logprobs_of(self.config, server is self.scorer)
+        # only the results of a run on problems record this trial
+        has_results = self.problems is not None
+        generator.trials.compares_seeds = has_results and server is self.server
         return generator
 
 

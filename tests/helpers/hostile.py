@@ -441,7 +441,11 @@ class HostileServer(HttpFake):
                 status, dumped({"error": {"message": message, "type": ESCAPES, "code": ESCAPES}})
             )(request)
             return
-        (number,) = re.findall(r"case (\d+) of hostile output", body.decode())
+        numbers = re.findall(r"case (\d+) of hostile output", body.decode())
+        if not numbers:  # the trial of seeds
+            answer(400, dumped({"error": "no case"}))(request)
+            return
+        (number,) = numbers
         case = self.cases[int(number)]
         head = {"id": "x", "object": "chat.completion", "created": 0, "model": self._model}
         tail = {

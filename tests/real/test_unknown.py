@@ -39,7 +39,9 @@ def test_rsa_runs_and_a_second_run_asks_nothing(unknown: Server, tmp_path: Path)
     again = run("02_rsa_basic", tmp_path, unknown, *SMALL, "K=2", "T=1", "MAX_TOKENS=300")
     assert journal_lines(tmp_path, "02_rsa_basic") == lines and members(again) == members(rsa)
     steps = [step["mean_accuracy"]["value"] for step in rsa["metrics"]["steps"]]
-    FIGURES.append(f"transformers serve, 02: mean accuracy by step {steps}")
+    # one process seeds torch for each request, so requests one by one repeat
+    seeds = rsa["engine"]["seeds"]
+    FIGURES.append(f"transformers serve, 02: mean accuracy by step {steps}, seeds {seeds}")
 
 
 def test_verdicts_are_read_and_p_true_is_refused_before_a_sample(
@@ -53,5 +55,5 @@ def test_verdicts_are_read_and_p_true_is_refused_before_a_sample(
     refused = begun("03_rsa_verify", folder, unknown, *small, "VERIFY_MODE=p_true")
     _, err = refused.communicate(timeout=900)
     assert refused.returncode == 2 and "VERIFY_MODE=verdict" in err, err
-    assert not list(folder.glob("journal/*.jsonl")), "no sample is paid for"
+    assert journal_lines(folder, "03_rsa_verify") == [], "no sample is paid for"
     FIGURES.append(f"transformers serve, 03 verdict: {checked}")

@@ -227,7 +227,7 @@ def test_a_card_that_forbids_it_is_noted(engine: Server, proxy: Proxy, tmp_path:
 
 def test_a_run_continues_the_replies_of_a_run_without_it(moody: Moody, results: Path) -> None:
     moody.choose = lambda n, prompt: answer(200, chat("35000}" if prompt.endswith("{") else PROSE))
-    small = ("01_baseline", "PROBLEMS=sums", "LIMIT=2", "N=3")
+    small = ("01_baseline", "PROBLEMS=sums", "LIMIT=2", "N=3", "TEMPERATURE=0")
     assert run(*small, BASE_URL=moody.url)[0] == 0 and len(moody.bodies) == 6
     assert "elicited" not in load(results, "01_baseline")["metrics"]["steps"][0]
     status, out, err = run(*small, "ELICIT=1", BASE_URL=moody.url)

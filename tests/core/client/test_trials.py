@@ -1,7 +1,8 @@
-"""Test servers that refuse seeds, log probabilities or a message that has begun."""
+"""Test servers that refuse or ignore seeds, log probabilities or a message that has begun."""
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,13 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from core.client.trials import OPENED
+from core.client.trials import LETTERS, OPENED
 from core.engines.attach import probe
 from core.engines.cards import Card
 from core.types import TOP_LOGPROBS, Sampling
 from harness.run import solve_sync
 from harness.scaffolds.best_of import BEST_OF
+from tests.fakes.engines import StandIn, vllm
 from tests.fakes.http import HttpFake, Request, answer
 from tests.helpers.asking import ask
 from tests.helpers.runs import TWO, load
@@ -27,10 +29,15 @@ TOKENS = [{"token": " True", "logprob": -0.1}, {"token": " False", "logprob": -2
 class Particular(HttpFake):
     """A server that refuses the fields `refused`, and continues a message if it `continues`."""
 
-    def __init__(self, *refused: str, continues: bool = True, listed: bool = True) -> None:
+    def __init__(
+        self, *refused: str, continues: bool = True, listed: bool = True, repeats: bool = True
+    ) -> None:
         self.refused = refused
         self.continues = continues
         self.listed = listed  # whether replies contain log probabilities
+        self.repeats = repeats  # whether equal requests get equal replies
+        self.fails = False  # whether it refuses requests for letters
+        self.most_tokens = 10**6  # the largest cap that it accepts
         self.bodies: list[dict[str, Any]] = []
         super().__init__()
 
@@ -47,11 +54,16 @@ class Particular(HttpFake):
             if name in asked:
                 detail = [{"loc": ["body", name], "msg": "Extra inputs are not permitted"}]
                 return answer(422, {"detail": detail})(request)
+        is_too_long = asked["max_tokens"] > self.most_tokens
+        if is_too_long or (self.fails and asked["messages"] == LETTERS):
+            return answer(400, {"error": "the value of max_tokens is refused"})(request)
         answer(200, self._reply(asked))(request)
 
     def _reply(self, asked: dict[str, Any]) -> dict[str, Any]:
         begun = asked["messages"][-1]["role"] == "assistant"
         content = "42}" if begun and self.continues else "It is \\boxed{42}."
+        if not self.repeats:
+            content = f"Take {len(self.bodies)}. {content}"
         choice: dict[str, Any] = {
             "message": {"role": "assistant", "content": content},
             "finish_reason": "stop",
@@ -65,6 +77,11 @@ class Particular(HttpFake):
     def trials(self) -> list[dict[str, Any]]:
         """The requests that try whether the server continues a message."""
         return [body for body in self.bodies if body["messages"][-1]["content"] == OPENED]
+
+    @property
+    def letters(self) -> list[dict[str, Any]]:
+        """The requests that try whether equal seeds give equal replies."""
+        return [body for body in self.bodies if body["messages"] == LETTERS]
 
 
 def read(body: bytes) -> dict[str, Any]:
@@ -107,7 +124,79 @@ def test_a_run_without_seeds_says_so_in_its_results(particular: Any, results: Pa
     solve_sync(BEST_OF, TWO, name="best", N=2)
     document = load(results, "best")
     assert document["engine"]["seeds"] is False
-    assert any("ignores seeds" in warning for warning in document["warnings"])
+    assert any("equal seeds" in warning for warning in document["warnings"])
+
+
+def test_a_server_that_ignores_seeds_is_recognised_by_two_requests(
+    particular: Any, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = particular(repeats=False)
+    solve_sync(BEST_OF, TWO, name="best", N=2, RUNS=2)
+    first, second = here.letters
+    assert first == second and here.letters == here.bodies[:2], "alone, before the others"
+    assert first["seed"] and first["temperature"] == 1 and first["max_tokens"] < 32
+    assert capsys.readouterr().err.count("with one seed (asked once)") == 1
+    for seed in range(2):
+        document = load(results / "best", f"best-seed{seed}")
+        assert document["engine"]["seeds"] is False
+    assert any("equal seeds" in warning for warning in load(results, "best")["warnings"])
+
+
+def test_a_resumed_run_recalls_the_trial(particular: Any, results: Path) -> None:
+    here = particular(repeats=False)
+    solve_sync(BEST_OF, TWO, name="best", N=2)
+    count = len(here.bodies)
+    solve_sync(BEST_OF, TWO, name="best", N=2)
+    assert len(here.bodies) == count
+    assert load(results, "best")["engine"]["seeds"] is False
+    solve_sync(BEST_OF, TWO, name="best", N=3)
+    assert len(here.bodies) > count and len(here.letters) == 2
+    assert load(results, "best")["engine"]["seeds"] is False
+
+
+def test_equal_replies_to_one_seed_show_nothing_about_others(
+    particular: Any, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = particular()
+    solve_sync(BEST_OF, TWO, name="best", N=2)
+    document = load(results, "best")
+    assert len(here.letters) == 2 and document["engine"]["seeds"] is None
+    assert "seed" not in capsys.readouterr().err
+    assert not any("equal seeds" in warning for warning in document["warnings"])
+
+
+def test_seeds_are_not_compared_if_nothing_depends_on_them(
+    particular: Any, results: Path, tmp_path: Path
+) -> None:
+    here = particular(repeats=False)
+    solve_sync(BEST_OF, TWO, name="best", N=2, TEMPERATURE=0)
+    server = probe(here.url, "x")
+    assert server is not None
+    ask(server, tmp_path, [(1, Sampling(max_tokens=9))])  # no run records the result
+    assert here.letters == []
+    with closing(StandIn(vllm())) as known, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BASE_URL", known.url)
+        solve_sync(BEST_OF, TWO, name="known", N=2)
+        assert not [body for body in known.asked if body["messages"] == LETTERS]
+
+
+def test_a_short_trial_does_not_show_that_requests_are_accepted(
+    particular: Any, results: Path
+) -> None:
+    here = particular()
+    here.most_tokens = 100
+    with pytest.raises(UserError, match=r"refuses every request.*max_tokens"):
+        solve_sync(BEST_OF, TWO, name="best", N=2, MAX_TOKENS=101)
+    assert len(here.letters) == 2
+
+
+def test_a_run_goes_on_if_the_trial_of_seeds_fails(particular: Any, results: Path) -> None:
+    here = particular()
+    here.fails = True
+    solve_sync(BEST_OF, TWO, name="best", N=2)
+    document = load(results, "best")
+    assert len(here.letters) == 1 and document["engine"]["seeds"] is None
+    assert document["complete"] and not any(step["failed"] for step in document["metrics"]["steps"])
 
 
 def test_another_refused_field_is_not_dropped(particular: Any, tmp_path: Path) -> None:

@@ -24,7 +24,15 @@ from core.server import start_on_gpu
 from tests.conftest import ROOT
 from tests.helpers.machine import QED_NANO_CONFIG
 
-# Fields of the config.json files of public models, by name.
+# Fields of the config.json files of public models, by name. They were compared on 2026-11-29 with
+# copies of these files in public code, because no hub could be reached:
+# - gpt-oss-20b, Qwen3-30B-A3B, Phi-4-mini, GLM-4.5-Air and LFM2-1.2B: printed configs, all fields
+# - granite-4.0-h-tiny: a test's copy of its sizes and layers. Its class is that of h-1b
+# - gemma-3-4b-it: a sparse text_config and its window in several tests, and a siglip_vision_model
+# - SmolLM3-3B: a test's "authoritative copy". layer_types and windows are from transformers
+# - Qwen3.5-4B: notes on the file of 2026-09-16, and a table of its fields of 2026-05-23
+# - Qwen3-32B-AWQ: the fields of Qwen3-32B. dtype and quantisation are AutoAWQ's usual ones
+# - DeepSeek-V3: printed sizes, and quantization_config in the makers' README_WEIGHTS.md
 CONFIGS = json.loads((ROOT / "tests" / "cases" / "configs.json").read_text())
 DENSE = ("microsoft/Phi-4-mini-instruct", "HuggingFaceTB/SmolLM3-3B")
 QED_NANO = "qed-nano"

@@ -243,7 +243,7 @@ def test_a_users_own_model_is_served_under_a_name_that_identifies_its_weights(
         ("{{ messages }}<think>", True),
         ("{% if enable_thinking %}{% endif %}{{ messages }}", True),
         ("{{ messages }}", False),
-        (None, True),
+        (None, False),
     ],
 )
 def test_thinking_is_separated_if_the_template_mentions_it(

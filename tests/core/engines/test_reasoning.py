@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
+from core.client.journal import Journal
 from core.client.request import closed_thinking
 from core.constants import Constants
 from core.engines import environment, reasoning
@@ -16,9 +17,14 @@ from core.engines.card_template import template_in
 from core.engines.cards import Card
 from core.engines.dialects.llamacpp import embedded_card
 from core.engines.protocol import MARK, Server
-from core.types import Sampling
+from core.types import Completion, Sampling
+from harness.run import solve_sync
+from harness.scaffolds.best_of import BEST_OF
+from harness.session.session import Session
 from tests.fakes.engines import StandIn, llama, models, sglang, vllm
+from tests.fakes.http import Request, answer
 from tests.helpers.asking import ask
+from tests.helpers.runs import TWO, load
 
 CHOSEN = Constants(EFFORT="low", TEMPLATE="enable_thinking=false")
 APART = {"reasoning_effort": "low", "chat_template_kwargs": {"enable_thinking": False}}
@@ -80,6 +86,75 @@ def test_a_run_is_told_if_the_chat_template_ignores_its_arguments(thinker: Stand
     assert "ignores" in reasoning.description(ignored)
     unknown = replace(heard, kind="other")
     assert "ignores" not in reasoning.description(unknown)
+
+
+@pytest.mark.parametrize(
+    ("thinking", "answer", "template", "argument"),
+    [
+        ("Let me see.", "42", {"enable_thinking": False}, "enable_thinking=false"),
+        ("Let me see.", "42", {"thinking": False}, "thinking=false"),
+        ("Let me see.", "42", {"enable_thinking": True}, ""),
+        ("", "42", {"enable_thinking": False}, ""),
+        ("42", "", {"enable_thinking": False}, ""),
+    ],
+)
+def test_a_reply_shows_that_thinking_was_not_switched_off(
+    thinking: str, answer: str, template: dict[str, Any], argument: str
+) -> None:
+    server = Server("other", "u", "m", "w", card=Card("mine", template=template))
+    completion = Completion("", 0, thinking, answer)
+    assert reasoning.ignored(server, completion) == argument
+
+
+@pytest.mark.parametrize("field", ["reasoning", "tags"])
+def test_a_run_reports_once_that_thinking_was_not_switched_off(
+    field: str,
+    results: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said = {"reasoning": ("\\boxed{2}", "One."), "tags": ("<think>One.</think>\\boxed{2}", "")}
+    content, thinking = said[field]
+    with closing(StandIn(models("someone", "m"), lambda *_: (content, thinking, "stop"))) as here:
+        monkeypatch.setenv("BASE_URL", here.url)
+        solve_sync(BEST_OF, TWO, name="best", N=2, TEMPLATE="enable_thinking=false")
+    document = load(results, "best")
+    assert document["engine"]["ignores"] == "enable_thinking=false"
+    assert sum("enable_thinking" in warning for warning in document["warnings"]) == 1
+    assert capsys.readouterr().err.count("enable_thinking") == 1
+
+
+def test_each_template_is_probed_once_in_a_session(thinker: StandIn, tmp_path: Path) -> None:
+    session = Session[Constants]("x", Constants(), tmp_path, Journal(tmp_path / "j"))
+    session = session.with_changes(server=thinker.probed())
+    count = len(thinker.seen)
+    first = session.server_for(CHOSEN)
+    assert len(thinker.seen) > count
+    count = len(thinker.seen)
+    seeded = session.with_changes(config=Constants(SEED=1))
+    assert seeded.server_for(CHOSEN) is first and len(thinker.seen) == count
+    other = session.server_for(Constants(TEMPLATE="enable_thinking=true"))
+    assert (first.thinking, other.thinking) == (False, True)
+    assert session.server_for(Constants()) is session.server
+
+
+@pytest.mark.parametrize(
+    ("config", "constant"),
+    [(Constants(EFFORT="low"), "EFFORT"), (Constants(TEMPLATE="a=1"), "TEMPLATE")],
+)
+def test_a_server_that_refuses_the_field_names_the_constant(
+    config: Constants, constant: str, tmp_path: Path
+) -> None:
+    def refuse(request: Request) -> None:
+        (name,) = here.asked[-1].keys() & APART.keys()
+        detail = [{"loc": ["body", name], "msg": "Extra inputs are not permitted"}]
+        answer(422, {"detail": detail})(request)
+
+    with closing(StandIn(models("someone", "m"))) as here:
+        here.faults = [refuse] * 9
+        server = reasoning.configured(here.probed(), config)
+        with pytest.raises(UserError, match=f"Set {constant}="):
+            ask(server, tmp_path, [(1, Sampling(max_tokens=9))])
 
 
 def test_an_answer_that_sglang_begins_keeps_the_arguments() -> None:

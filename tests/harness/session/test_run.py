@@ -47,7 +47,7 @@ def test_a_run_says_and_records_which_sampling_it_sends(moody: Moody, results: P
         "the server is unknown"
     )
     assert load(results, "02_rsa_basic")["engine"]["sampling"] == {"temperature": 0.5, "top_p": 1.0}
-    sent = moody.bodies[0]
+    sent = moody.bodies[-1]
     assert sent["temperature"] == 0.5 and not {"top_k", "min_p", "repetition_penalty"} & sent.keys()
 
 
