@@ -26,7 +26,7 @@ from tests.helpers.machine import QED_NANO_CONFIG
 
 # Fields of the config.json files of public models, by name. They were compared on 2026-11-29 with
 # copies of these files in public code, because no hub could be reached:
-# - gpt-oss-20b, Qwen3-30B-A3B, Phi-4-mini, GLM-4.5-Air and LFM2-1.2B: printed configs, all fields
+# - gpt-oss-20b, Qwen3-30B-A3B, Phi-4-mini, GLM-4.5-Air and LFM2-1.2B: printed configs
 # - granite-4.0-h-tiny: a test's copy of its sizes and layers. Its class is that of h-1b
 # - gemma-3-4b-it: a sparse text_config and its window in several tests, and a siglip_vision_model
 # - SmolLM3-3B: a test's "authoritative copy". layer_types and windows are from transformers
