@@ -206,7 +206,7 @@ def start_on_gpu(
     print(f"{shlex.join(args)}\n", file=sys.stderr)
     step: AbstractContextManager[None] = nullcontext()
     if log:
-        step = heartbeat(f"starting {engine.label} (log: {log})", "some minutes", after=0)
+        step = heartbeat(f"starting {engine.label} (log: {log})", "some minutes", is_long=True)
 
     def answering() -> Server | None:
         try:

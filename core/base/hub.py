@@ -27,7 +27,7 @@ def fetching(name: str, size: int, here: Path, has_bars: bool = True) -> Iterato
         say(f"{step} …", sys.stderr)
         yield
         return
-    with heartbeat(step, after=0):
+    with heartbeat(step, is_long=True):
         yield
 
 

@@ -11,7 +11,7 @@ from itertools import chain, count
 from typing import TextIO
 
 LEAST = 40  # columns. Text is never wrapped to a smaller width
-SECOND = 1.0  # after which a step is announced, unless it is known to take longer
+SECOND = 1.0  # after which a step is announced, unless it is known to be long
 UNITS = {"G": 1e9, "M": 1e6, "k": 1e3}
 
 
@@ -55,14 +55,14 @@ def say(line: str, stream: TextIO | None = None) -> None:
 
 
 @contextmanager
-def heartbeat(step: str, usual: str = "", after: float = SECOND) -> Iterator[None]:
+def heartbeat(step: str, usual: str = "", is_long: bool = False) -> Iterator[None]:
     """Print on standard error what the block does, and later how long it has taken so far.
 
-    The first line follows `after` seconds, so a shorter block prints nothing. It ends with the time
-    that is `usual`. setup.sh prints such lines, too."""
+    The first line ends with the time that is `usual`. It follows after a SECOND, so a shorter block
+    prints nothing, or at once for a step that `is_long`. setup.sh prints such lines, too."""
     ended = threading.Event()
     began = time.monotonic()
-    lines = beats(step, usual, after)
+    lines = beats(step, usual)
 
     def print_lines() -> None:
         for seconds, line in lines:
@@ -70,7 +70,7 @@ def heartbeat(step: str, usual: str = "", after: float = SECOND) -> Iterator[Non
                 return
             say(line, sys.stderr)
 
-    if not after:
+    if is_long:
         _, line = next(lines)
         say(line, sys.stderr)
     thread = threading.Thread(target=print_lines, daemon=True)
@@ -82,9 +82,9 @@ def heartbeat(step: str, usual: str = "", after: float = SECOND) -> Iterator[Non
         thread.join()
 
 
-def beats(step: str, usual: str, after: float) -> Iterator[tuple[float, str]]:
+def beats(step: str, usual: str) -> Iterator[tuple[float, str]]:
     """Yield the lines of a heartbeat, with the seconds after which they are due."""
-    yield after, f"{step}, {usual} …" if usual else f"{step} …"
+    yield SECOND, f"{step}, {usual} …" if usual else f"{step} …"
     for seconds in chain(range(10, 60, 10), count(60, 60)):
         yield seconds, f"{step}: {seconds} s so far …"
 

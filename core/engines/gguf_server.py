@@ -148,7 +148,7 @@ def loading(gguf: Path) -> str:
 
 def step(gguf: Path, name: str, usual: str = "") -> AbstractContextManager[None]:
     """Return the heartbeat of a step of a start. A small file has none."""
-    return heartbeat(name, usual, after=0) if is_large(gguf) else nullcontext()
+    return heartbeat(name, usual, is_long=True) if is_large(gguf) else nullcontext()
 
 
 def main(request: str) -> None:

@@ -24,7 +24,7 @@ def awaited(ask: Callable[[], Server | None], where: str) -> Server | None:
             return ask()
     except Loading as loading:
         state = f"which is loading ({loading.words})"
-    with heartbeat(step, f"{state}, for up to {LOADING_SECONDS / 60:.0f} minutes", after=0):
+    with heartbeat(step, f"{state}, for up to {LOADING_SECONDS / 60:.0f} minutes", is_long=True):
         return _loaded(ask, where)
 
 

@@ -103,7 +103,7 @@ class Bar:
         not count."""
         elapsed = time.monotonic() - self._began
         tokens = self._new_tokens + generator.streamed
-        texts = [generator.trouble, accuracy, self._left(generator)]
+        texts = [generator.trouble, accuracy, self.left(generator)]
         if self._failed:
             texts.append(f"failed {self._failed}")
         texts.append(f"{self.done}/{max(self.total, self.done)} {self.unit}")
@@ -116,8 +116,10 @@ class Bar:
             texts.append(f"{short(tokens)} tok")
         return list(filter(None, texts))
 
-    def _left(self, generator: Generator) -> str:
+    def left(self, generator: Generator) -> str:
         """Return the time left in words, or "" if it can't be estimated."""
+        from tqdm import tqdm  # see __enter__
+
         ages = self.ages() if self.ages else generator.ages
         waiting = max(0, self.total - self.done - len(ages))
         if generator.trouble or not (ages or waiting):
@@ -125,7 +127,7 @@ class Bar:
         seconds = self._time_left.seconds(ages, waiting)
         if seconds is None:
             return ""
-        return f"{self._drawn.format_interval(seconds)} left"
+        return f"{tqdm.format_interval(seconds)} left"
 
     def _draw(self) -> None:
         total = max(self.total, self.done)

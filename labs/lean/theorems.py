@@ -142,7 +142,7 @@ def fetched(url: str, path: Path, md5: str = "") -> Path:
     if not path.exists():
         try:
             with (
-                terminal.heartbeat(f"downloading {url}", after=0),
+                terminal.heartbeat(f"downloading {url}", is_long=True),
                 urllib.request.urlopen(url, timeout=SECONDS) as reply,
             ):
                 content = reply.read()
