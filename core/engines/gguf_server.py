@@ -147,7 +147,7 @@ def loading(gguf: Path) -> str:
 
 
 def step(gguf: Path, name: str, usual: str = "") -> AbstractContextManager[None]:
-    """Return the heartbeat of a step of a start. A small file has none."""
+    """Return the heartbeat of a step of a start, which does nothing for a small file."""
     return heartbeat(name, usual, is_long=True) if is_large(gguf) else nullcontext()
 
 
