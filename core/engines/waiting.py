@@ -1,10 +1,11 @@
 """Wait for a server that is loading its model."""
 
+import sys
 import time
 from collections.abc import Callable
 
 from core.base.errors import UserError
-from core.base.terminal import heartbeat
+from core.base.terminal import heartbeat, say
 from core.engines.protocol import Server
 from core.engines.queries import Loading
 
@@ -18,13 +19,13 @@ def awaited(ask: Callable[[], Server | None], where: str) -> Server | None:
     """Return the first server that `ask` returns, or None if nothing listens. While a server loads,
     wait up to LOADING_SECONDS. Raises UserError if it takes longer, or if the loading server
     ends."""
-    step = f"waiting for the server {where}"
-    try:
-        with heartbeat(step):
+    with heartbeat(f"waiting for the server {where}"):
+        try:
             return ask()
-    except Loading as loading:
-        state = f"which is loading ({loading.words})"
-    with heartbeat(step, f"{state}, for up to {LOADING_SECONDS / 60:.0f} minutes", is_long=True):
+        except Loading as loading:
+            minutes = f"{LOADING_SECONDS / 60:.0f} minutes"
+            words = f"is loading ({loading.words}). The command waits up to {minutes} for it"
+            say(f"the server {where} {words} …", sys.stderr)
         return _loaded(ask, where)
 
 
