@@ -98,6 +98,19 @@ is_set_up() {
 # If nothing is missing, do not wait for another set-up to end.
 if [ "$what" != engines ] && [ "$what" != mathlib ] && { [ -z "$engine" ] || ! nvidia-smi -L >/dev/null 2>&1; } && is_set_up; then exit 0; fi
 
+# heartbeat STEP USUAL: says that a step begins, and then every 10 seconds how long it has taken so far (every minute after the
+# first), until the process `clock` is killed. core/base/terminal.py has the same for Python.
+heartbeat() {
+  local step=$1 began=$SECONDS
+  say "$*"
+  # 9>&- closes the file .venv.lock, because the last sleep outlives this script and must not hold its lock.
+  while sleep $((SECONDS - began < 60 ? 10 : 60)) && kill -0 $$ 2>/dev/null; do
+    say "$step: $((SECONDS - began)) s so far …"
+  done 9>&- &
+  clock=$!
+  children+=("$clock")
+}
+
 # install VENV PART: makes the venv and installs requirements[-PART].txt, from its lock with hashes if there is one. It does
 # nothing if the part is installed and its requirements, lock and Python version are unchanged.
 install() {
@@ -112,11 +125,7 @@ install() {
     lean) size="240 MB more, half a minute" ;;
     fleet | inspect | dev) size="100 to 300 MB more, about a minute" ;;
   esac
-  say "setting up $venv (once): $size …"
-  # 9>&- closes the file .venv.lock, because the last sleep outlives this script and must not hold its lock.
-  while sleep 30 && kill -0 $$ 2>/dev/null; do say "setting up $venv: $SECONDS s so far …"; done 9>&- &
-  local clock=$!
-  children+=("$clock")
+  heartbeat "setting up $venv" "(once): $size …"
   [ -x "$venv/bin/python" ] || "$python" -m venv --without-pip "$venv" || cannot_make "$venv"
   # A venv needs 8 s to get its own pip. If this Python has a pip (22.3 or newer), that pip installs the packages meanwhile.
   local pip=("$venv/bin/python" -m pip) own=
@@ -174,7 +183,7 @@ if command -v flock >/dev/null; then
   flock --nonblock 9 || locked=$?  # 1 if another process has the lock. Other numbers: the file system has no locks
   if [ "$locked" -eq 1 ]; then
     say "another terminal is setting up this checkout. Waiting for it …"
-    until flock --wait 30 9; do say "still waiting: $SECONDS s so far …"; done
+    until flock --wait 10 9; do say "still waiting: $SECONDS s so far …"; done
     if is_set_up; then sleep 5; fi  # let the other terminal go first, because the later of two runs of one experiment is refused
   elif [ "$locked" -ne 0 ]; then
     say "warning: this file system has no locks. Do not set up this checkout in two terminals at once"
@@ -196,12 +205,13 @@ sglang_cpu() {
   local gpus='^(nvidia|cuda|nccl|nvshmem|torch|flash|sgl-|sglang-kernel|smg|humming|quack|kernels|tilelang|timm|tml|decord|av=|deepseek|numba|llvmlite|z3|cutlass)'
   want=$(sums locks/requirements-sglang.lock requirements-engines.txt setup.sh)
   [ -f "$venv/.installed" ] && [ "$(cat "$venv/.installed")" = "$want" ] && return
-  say "setting up $venv (once): 2 GB, 1 to 5 minutes …"
+  heartbeat "setting up $venv" "(once): 2 GB, 1 to 5 minutes …"
   "$python" -m venv "$venv" || cannot_make "$venv"
   awk -v gpus="$gpus" '/^[^ #]/ { keep = $1 !~ gpus } keep' locks/requirements-sglang.lock >"$venv/.part"
   pip=("$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --no-deps)
   { "${pip[@]}" --require-hashes -r "$venv/.part" && "${pip[@]}" "$(grep '^torch==' requirements-engines.txt)"; } >&2 ||
     cannot_install "SGLang for a CPU"
+  kill "$clock"
   printf '%s\n' "$want" >"$venv/.installed"
 }
 

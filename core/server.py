@@ -11,14 +11,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from core.base import files, signals
 from core.base.errors import UserError, command
 from core.base.files import ROOT, results_dir
-from core.base.terminal import say
+from core.base.terminal import heartbeat
 from core.engines import (
     cards,
     environment,
@@ -204,8 +204,9 @@ def start_on_gpu(
     cpu_flags = () if gpus.count() else engine.flags_on_cpu(model)
     args = [python, *engine.arguments(model, size, ours), *cpu_flags, *extra]
     print(f"{shlex.join(args)}\n", file=sys.stderr)
+    step: AbstractContextManager[None] = nullcontext()
     if log:
-        say(f"Starting {engine.label} may take some minutes. Its log is {log}", sys.stderr)
+        step = heartbeat(f"starting {engine.label} (log: {log})", "some minutes", is_long=True)
 
     def answering() -> Server | None:
         try:
@@ -221,7 +222,8 @@ def start_on_gpu(
         key_flags, key_variables = engine.secrets(key, Path(folder.name))
         args += key_flags
         with process.running(engine.label, args, ours.PORT, log, key_variables, key) as running:
-            server = running.wait_until(answering, process.START_SECONDS)
+            with step:
+                server = running.wait_until(answering, process.START_SECONDS)
             # the server has read the key, so no copy is left if this process is killed
             folder.cleanup()
             server = sized(server, need)
@@ -323,7 +325,6 @@ def embedded(
     Each of several `engines` has its own port. Requests must carry API_KEY, if it is set. `ready`
     is called once the file is loaded."""
     wanted = wanted or environment.wanted()
-    gguf_server.announce_loading(gguf)
     card = card or llamacpp.embedded_card()
     name = llamacpp.embedded_name()
     if gguf != EMBEDDED_GGUF:
@@ -332,9 +333,10 @@ def embedded(
     launch = Launch(gguf, name, size, exact=True, port=port)
     with ExitStack() as running:
         addresses = []
-        for _ in range(engines):
-            address, _failure = running.enter_context(gguf_server.serving(launch, wanted, ready))
-            addresses.append(address)
+        with gguf_server.step(gguf, gguf_server.loading(gguf)):
+            for _ in range(engines):
+                server_here = gguf_server.serving(launch, wanted, ready)
+                addresses.append(running.enter_context(server_here).address)
         server = _started(addresses[0], why, name, gguf, card, wanted)
         replicas = tuple(f"{address}/v1" for address in addresses[1:])
         yield replace(server, limit=engines * size.slots + WAITING, replicas=replicas)

@@ -1,10 +1,34 @@
-"""Report the errors of the Hugging Face hub's client."""
+"""Announce downloads, and report the errors of the Hugging Face hub's client."""
 
 import logging
+import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from core.base.errors import UserError, one_line
+from core.base.files import in_words
+from core.base.terminal import columns, heartbeat, say
+
+
+@contextmanager
+def fetching(name: str, size: int, here: Path, has_bars: bool = True) -> Iterator[None]:
+    """Print the size of the download in the block, with a heartbeat unless a terminal shows the
+    hub client's bars. Raises UserError if the disk lacks room for it."""
+    free = shutil.disk_usage(here).free
+    if size > free:
+        raise UserError(
+            f"{name} takes {in_words(size)}, but {here} has only {in_words(free)} free. Free some "
+            "space, or set WEIGHTS_DIR to a folder on a larger disk"
+        )
+    step = f"fetching {name} ({in_words(size)}) to {here}"
+    if has_bars and columns(sys.stderr):
+        say(f"{step} …", sys.stderr)
+        yield
+        return
+    with heartbeat(step, is_long=True):
+        yield
 
 
 @contextmanager

@@ -53,7 +53,9 @@ def similar(name: str, valid_names: Collection[str]) -> str:
     beginnings = [valid for valid in valid_names if name and valid.startswith(name)]
     if len(beginnings) == 1 or (beginnings and len(name) > 2):
         return beginnings[0]
-    close = difflib.get_close_matches(name, valid_names, 1, 0.8)
+    # a short name such as NN has only one letter that may be right
+    least = 0.8 if len(name) > 2 else 0.6
+    close = difflib.get_close_matches(name, valid_names, 1, least)
     return close[0] if close else ""
 
 

@@ -1,12 +1,17 @@
-"""Format text for a terminal: wrapped messages, tables and short numbers."""
+"""Format text for a terminal: wrapped messages, heartbeats, tables and short numbers."""
 
 import os
 import sys
 import textwrap
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, count
 from typing import TextIO
 
 LEAST = 40  # columns. Text is never wrapped to a smaller width
+SECOND = 1.0  # after which a step is announced, unless it is known to be long
 UNITS = {"G": 1e9, "M": 1e6, "k": 1e3}
 
 
@@ -47,6 +52,41 @@ def say(line: str, stream: TextIO | None = None) -> None:
     terminal's width."""
     text = wrapped(line, "  ", columns(stream))
     print(text, file=stream, flush=True)
+
+
+@contextmanager
+def heartbeat(step: str, usual: str = "", is_long: bool = False) -> Iterator[None]:
+    """Print on standard error what the block does, and later how long it has taken so far.
+
+    The first line ends with the time that is `usual`. It follows after a SECOND, so a shorter block
+    prints nothing, or at once for a step that `is_long`. setup.sh prints such lines, too."""
+    ended = threading.Event()
+    began = time.monotonic()
+    lines = beats(step, usual)
+
+    def print_lines() -> None:
+        for seconds, line in lines:
+            if ended.wait(began + seconds - time.monotonic()):
+                return
+            say(line, sys.stderr)
+
+    if is_long:
+        _, line = next(lines)
+        say(line, sys.stderr)
+    thread = threading.Thread(target=print_lines, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def beats(step: str, usual: str) -> Iterator[tuple[float, str]]:
+    """Yield the lines of a heartbeat, with the seconds after which they are due."""
+    yield SECOND, f"{step}, {usual} …" if usual else f"{step} …"
+    for seconds in chain(range(10, 60, 10), count(60, 60)):
+        yield seconds, f"{step}: {seconds} s so far …"
 
 
 def cut(text: str, length: int) -> str:

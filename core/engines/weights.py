@@ -8,10 +8,9 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,9 +18,8 @@ from typing import Any
 
 from core.base import files
 from core.base.errors import UserError, command
-from core.base.files import in_words
-from core.base.hub import hub_errors
-from core.base.terminal import say
+from core.base.hub import fetching, hub_errors
+from core.base.terminal import heartbeat, say
 from core.engines import cards, environment, gguf_parts, gpus, need
 from core.engines.config_file import Config
 from core.engines.shape import Shape
@@ -241,10 +239,10 @@ def fetch(repo: str = REPO) -> Path:
         config = Config.read(_config(repo, commit))
         if gpus.count():
             need.check_fits(config.loaded(weight_bytes(sizes)), gpus.here(), gpus.count())
-        announce(repo, sum(sizes.values()), here)
-        # from here on the folder may contain files of two commits
-        (here / RECORD).unlink(missing_ok=True)
-        snapshot_download(repo, revision=commit, local_dir=here, allow_patterns=list(sizes))
+        with fetching(repo, sum(sizes.values()), here):
+            # from here on the folder may contain files of two commits
+            (here / RECORD).unlink(missing_ok=True)
+            snapshot_download(repo, revision=commit, local_dir=here, allow_patterns=list(sizes))
         Fetched(commit, revision).write(here / RECORD, repo)
     if commit != revision:
         say(f"note: the weights are not pinned. REVISION={commit} pins this commit", sys.stderr)
@@ -271,12 +269,14 @@ def fetch_gguf(repo: str, file: str = "") -> Path:
 
         sizes = {name: size for name, size in sizes_on_hub.items() if name.endswith(".gguf")}
         parts = _chosen(file, list(sizes), repo)
-        if not (here / parts[-1]).is_file():
-            announce(f"{repo}/{parts[0]}", sum(sizes[part] for part in parts), here)
         record = here / f"{parts[0]}.{RECORD}"
-        record.unlink(missing_ok=True)
-        for part in parts:
-            hf_hub_download(repo, part, revision=commit, local_dir=here)
+        step: AbstractContextManager[None] = nullcontext()
+        if not (here / parts[-1]).is_file():
+            step = fetching(f"{repo}/{parts[0]}", sum(sizes[part] for part in parts), here)
+        with step:
+            record.unlink(missing_ok=True)
+            for part in parts:
+                hf_hub_download(repo, part, revision=commit, local_dir=here)
         Fetched(commit, environment.hosting().REVISION).write(record, repo)
         return here / parts[0]
 
@@ -336,17 +336,6 @@ def _config(repo: str, commit: str) -> Path:
     return Path(hf_hub_download(repo, "config.json", revision=commit, local_dir=configs))
 
 
-def announce(name: str, size: int, here: Path) -> None:
-    """Print the size of a download. Raises UserError if the disk lacks room for it."""
-    free = shutil.disk_usage(here).free
-    if size > free:
-        raise UserError(
-            f"{name} takes {in_words(size)}, but {here} has only {in_words(free)} free. Free some "
-            "space, or set WEIGHTS_DIR to a folder on a larger disk"
-        )
-    say(f"fetching {name} ({in_words(size)}) to {here} …", sys.stderr)
-
-
 def _as_card(repo: str) -> str:
     """Return the advice for a name that may be a provider's (google/gemini-3-pro), or "" if no card
     fits it."""
@@ -374,7 +363,8 @@ def _hub(repo: str) -> Iterator[tuple[str, dict[str, int]]]:
         from huggingface_hub import HfApi
 
         revision = environment.hosting().REVISION
-        info = HfApi().model_info(repo, revision=revision, files_metadata=True)
+        with heartbeat(f"looking up {repo} on the Hugging Face hub"):
+            info = HfApi().model_info(repo, revision=revision, files_metadata=True)
         sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
         yield str(info.sha), sizes
 

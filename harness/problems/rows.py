@@ -120,11 +120,11 @@ def _names(records: Iterator[tuple[int, list[str]]], path: Path) -> list[str]:
     """Return the names in the first of the records. Raises UserError for a repeated name."""
     _, header = next(records, (1, []))
     names = [name.strip() for name in header]
-    for name, times in Counter(names).items():
-        if times > 1:
-            raise UserError(
-                f"{WHAT} {path} has several columns named {name!r:.80}. Rename all but one"
-            )
+    repeated = [f"{name!r:.80}" for name, times in Counter(names).items() if times > 1]
+    if repeated:
+        raise UserError(
+            f"{WHAT} {path} has several columns named {', '.join(repeated)}. Rename all but one"
+        )
     return names
 
 

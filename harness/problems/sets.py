@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -18,6 +19,7 @@ from core.base.errors import UserError, command
 from core.base.files import DATA, HOME
 from core.base.hub import hub_errors
 from core.base.settings import similar
+from core.base.terminal import heartbeat
 from core.grading.kinds import named
 from core.types import ANSWERS, Problem
 from harness.problems import gym, hub, published
@@ -153,7 +155,8 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
 
 
 def _of_gym(address: str) -> ProblemSet:
-    problems = gym.problems_of(address)
+    with heartbeat(f"making the problems of {address}"):
+        problems = gym.problems_of(address)
     return ProblemSet(address, problems, gym.SOURCE, gym.LICENCE, gym.version())
 
 
@@ -221,7 +224,7 @@ def _read_published(published_set: Published, constant: str, wanted: Wanted | No
         paths = [copy]
         commit = revision if pin else None
     else:
-        with hub_errors(published_set.repo, way_out):
+        with hub_errors(published_set.repo, way_out), _fetching(published_set):
             names = list(published_set.files.values())
             if not names:
                 _, names, card_licence = hub.listed(
@@ -246,6 +249,11 @@ def _read_published(published_set: Published, constant: str, wanted: Wanted | No
         )
     source = f"hub {published_set.repo} at {commit}" if commit else f"file {paths[0].name}"
     return Read(published_set.name, rows, str(paths[0]), source, licence, commit, way_out)
+
+
+def _fetching(published_set: Published) -> AbstractContextManager[None]:
+    """Return the heartbeat of the requests for a set on the hub."""
+    return heartbeat(f"fetching {published_set.repo} from the Hugging Face hub")
 
 
 def _with_split(rows: Rows, split: str | None) -> Rows:
@@ -301,12 +309,12 @@ def stream_hub(published_set: Published) -> Iterator[tuple[str, Any]]:
     """Yield the rows of a set on the hub, with their places. A file is fetched when its first row
     is needed. Raises UserError if the data set, the split or a file can't be found, fetched or
     read."""
-    with hub_errors(published_set.repo, ONLINE):
+    with hub_errors(published_set.repo, ONLINE), _fetching(published_set):
         commit, names, _ = hub.listed(
             published_set.repo, published_set.revision, published_set.splits
         )
     for name in names:
-        with hub_errors(published_set.repo, ONLINE):
+        with hub_errors(published_set.repo, ONLINE), _fetching(published_set):
             paths, _ = hub.fetched(published_set.repo, commit, [name])
         yield from stream_rows(paths[0])
 

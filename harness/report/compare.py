@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from core.base.errors import Parser, UserError, command, one_line
 from core.base.prices import format_dollars as dollars
 from core.base.stats import Paired, holm, mean_by_problem, paired, relative_change
-from core.base.terminal import columns, wrapped
+from core.base.terminal import columns, heartbeat, wrapped
 from harness.report import tables
 from harness.report.data import Results, load
 from harness.report.table import Column, Table
@@ -389,7 +389,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--markdown", action="store_true", help="print the tables in Markdown")
     with command():
         args = parser.parse_args(argv)
-        results = [result(load(name)) for name in (args.first, *args.others)]
+        with heartbeat("reading results"):
+            results = [result(load(name)) for name in (args.first, *args.others)]
         formatted = markdown if args.markdown else table
         print(formatted(results, args.anyway))
 

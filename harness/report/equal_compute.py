@@ -238,15 +238,15 @@ class Sweep(EqualComputeTable):
         if not self.of_proofs:
             means = [interval(row.mean.to_json()) for row in figures]
             meaning = f"{_unit(figures)} of all members of the last population"
-            columns.append(Column("mean", means, meaning))
+            columns.append(Column("mean", means, meaning, rank=2))
         front = ["+" if row.more["front"] else "" for row in figures]
         columns += [
             by_head[f"minus {best}"],
             replace(by_head["p (Holm)"], meaning=HOLM),
             Column("front", front, "+ if all cheaper runs are less accurate"),
+            replace(by_head["tokens"], rank=0),
         ]
         for head in (
-            "tokens",
             "path s",
             "calls",
             "prompt",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from core.base.errors import Parser, command
 from core.base.files import results_dir
-from core.base.terminal import wrapped
+from core.base.terminal import heartbeat, wrapped
 from harness.report import run_table
 from harness.results.find import path_of
 from harness.results.merge import merge
@@ -28,7 +28,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         args = parser.parse_args(argv)
         folder = results_dir()
         paths = [path_of(name, folder) for name in (args.first, *args.others)]
-        path, document = merge(paths, "", folder, args.by)
+        with heartbeat("merging results"):
+            path, document = merge(paths, "", folder, args.by)
         notes = [wrapped(f"note: {warning}", "  ") for warning in document["warnings"]]
         print("\n".join([run_table.text(document, has_legend=False), *notes, f"results {path}"]))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from core.base.errors import Parser, UserError, command, one_line
 from core.base.files import results_dir
-from core.base.terminal import say, wrapped
+from core.base.terminal import heartbeat, say, wrapped
 from harness.report import compare, jsonl, page, plot, run_table, tables, transitions_table
 from harness.report.data import Results
 from harness.report.listing import Listing
@@ -157,7 +157,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         elif args.jsonl is not None:
             _write_lines(args, folder)
         elif args.without_texts:
-            paths = textless.write(results_files(args.results, folder), args.without_texts)
+            with heartbeat("writing results without texts"):
+                paths = textless.write(results_files(args.results, folder), args.without_texts)
             print("\n".join(f"results {path}" for path in paths))
         else:
             _report(args, folder)
@@ -169,8 +170,9 @@ def _write_lines(args: argparse.Namespace, folder: Path) -> None:
         raise UserError(
             f"--jsonl {args.jsonl} accepts one results file, not {len(paths)}. Name one before it"
         )
-    for path in paths:
-        jsonl.write(path, args.jsonl)
+    with heartbeat("writing JSON Lines"):
+        for path in paths:
+            jsonl.write(path, args.jsonl)
 
 
 def _report(args: argparse.Namespace, folder: Path) -> None:
@@ -184,10 +186,12 @@ def _report(args: argparse.Namespace, folder: Path) -> None:
         listing = Listing.of_folder(folder)
         print(listing.markdown() if args.markdown else listing.text())
         return
-    runs = [Results(path) for path in results_files(args.results, folder)]
+    with heartbeat("reading results"):
+        runs = [Results(path) for path in results_files(args.results, folder)]
     if args.figures is not None:
         target = folder / "figures" if args.figures == Path() else args.figures
-        paths = lab.figures(compared, target) if lab and compared else figures(runs, target)
+        with heartbeat(f"drawing figures in {target}"):
+            paths = lab.figures(compared, target) if lab and compared else figures(runs, target)
         print("\n".join(f"figure  {path}" for path in paths))
     elif args.inspect:
         _write_logs(runs, args.inspect)
@@ -231,7 +235,9 @@ def _write_logs(runs: Sequence[Results], folder: Path) -> None:
         raise UserError(
             "--inspect needs inspect_ai, which is not installed. Run: bash setup.sh inspect"
         ) from None
-    for path in inspect_log.write(runs, folder):
+    with heartbeat(f"writing logs to {folder}"):
+        paths = inspect_log.write(runs, folder)
+    for path in paths:
         print(f"log     {path}")
     print(f"view them with: .venv/bin/inspect view --log-dir {folder}")
 
@@ -244,9 +250,10 @@ def _write_page(
     lab: registry.Report | None,
 ) -> None:
     """Write the page, and print its tables, notes and path."""
-    view = lab.page(compared, runs) if lab and compared else None
     out = args.out or _page_path(folder, runs, compared)
-    paths = page.write(runs, out, args.all_inside, None if lab else compared, view)
+    with heartbeat(f"writing {out}"):
+        view = lab.page(compared, runs) if lab and compared else None
+        paths = page.write(runs, out, args.all_inside, None if lab else compared, view)
     if not compared:
         show(runs, args.anyway)
     elif lab:

@@ -6,12 +6,12 @@ all members.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import convert
 
@@ -34,6 +34,8 @@ IF_EQUAL = ("grading", "prices")  # fields that merged results have only if all 
 FREE_OF_GRADING = {*FREE, *rules(Served), "GRADER", "PROMPT"}
 
 Document = dict[str, Any]
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,9 @@ def merge(
     missing. `more` adds fields to the document. Raises UserError if results are partial, unreadable
     or different, or have the same SEED.
     """
-    sources = [_source(path) for path in paths]
+    sources = _each(_source, paths)
     first = sources[0]
-    for source in sources[1:]:
-        _check(first, source)
+    _each(lambda other: _check(first, other), sources[1:])
     seeds = [source.seed for source in sources]
     _check_seeds(seeds)
     heads = [source.head for source in sources]
@@ -88,6 +89,21 @@ def merge(
         document["warnings"] = noted + _differing(heads)
     rows = chain.from_iterable(zip(*all_rows, strict=True))
     return write.save(document, map(write.stored, rows), folder), document
+
+
+def _each(check: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    """Call `check` for each item, and return its results. Raises UserError with the errors of all
+    items."""
+    results = []
+    errors = []
+    for item in items:
+        try:
+            results.append(check(item))
+        except UserError as error:
+            errors.append(str(error))
+    if errors:
+        raise UserError(". ".join(errors))
+    return results
 
 
 def _common_fields(heads: Sequence[Document]) -> Document:
@@ -133,13 +149,13 @@ def _source(path: Path) -> _Source:
 
 
 def _check_seeds(seeds: Sequence[int]) -> None:
-    """Raise UserError if a seed occurs twice."""
-    for seed, count in Counter(seeds).items():
-        if count > 1:
-            raise UserError(
-                f"two of the results have SEED={seed}. Name each run once, and run each with its "
-                "own SEED"
-            )
+    """Raise UserError if seeds occur twice."""
+    repeated = [f"SEED={seed}" for seed, count in Counter(seeds).items() if count > 1]
+    if repeated:
+        raise UserError(
+            f"several of the results have {' and '.join(repeated)}. Name each run once, and run "
+            "each with its own SEED"
+        )
 
 
 def _check(first: _Source, other: _Source) -> None:

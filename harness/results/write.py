@@ -6,8 +6,9 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import takewhile, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from core.base.errors import UserError
 from core.base.files import make_folder, remove, write_atomically
@@ -15,6 +16,9 @@ from core.types import Problem
 from harness.results import read
 from harness.results.find import within
 
+PROBLEMS = b' "problems": [\n'  # the line between a document and its problems
+OF_RUN = ("started", "ended", "provenance")  # fields that differ in a repeated run
+OF_REQUESTS = ("seconds", "reused", "reused_by")  # such fields of metrics
 GRADED_BY = ("split", "solution", "guidelines", "grading_scheme")  # a problem's optional fields
 
 
@@ -27,7 +31,8 @@ def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
     Return the path.
 
     If it is complete, the names of an earlier NAME.json and NAME.png get the time at which that run
-    was saved.
+    was saved. A run that only repeats an earlier one leaves its file, with the time that its
+    requests took.
     """
     name = document["experiment"]
     partial = folder / f"{name}.partial.json"
@@ -36,13 +41,42 @@ def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
         return partial
     path = folder / f"{name}.json"
     if path.exists():
+        write_atomically(partial, _dump(document, rows))
+        if _is_repeat(partial, path):
+            remove(partial)
+            return path
         earlier = _unused(path, ".json")
         write_atomically(earlier, path.read_bytes())
         with suppress(OSError):  # the figure may be missing
             os.replace(path.with_suffix(".png"), earlier.with_suffix(".png"))
-    write_atomically(path, _dump(document, rows))
+        write_atomically(path, partial.read_bytes())
+    else:
+        write_atomically(path, _dump(document, rows))
     remove(partial)
     return path
+
+
+def _is_repeat(newer: Path, earlier: Path) -> bool:
+    """Return whether two results files differ only in their times, their provenance, and the
+    completions that came from the journal."""
+    with open(newer, "rb") as mine, open(earlier, "rb") as other:
+        try:
+            if _results_of(mine) != _results_of(other):
+                return False
+        except (ValueError, LookupError, TypeError):  # the earlier file is damaged
+            return False
+        return all(row == other_row for row, other_row in zip_longest(mine, other))
+
+
+def _results_of(file: IO[bytes]) -> dict[str, Any]:
+    """Read a file up to its problems. Return the fields that a repeated run does not change."""
+    lines = list(takewhile(PROBLEMS.__ne__, file))
+    document: dict[str, Any] = json.loads(b"".join(lines).rstrip(b",\n") + b"}")
+    metrics = document["metrics"]
+    for fields in (metrics, metrics.get("scorer", {})):
+        for name in OF_REQUESTS:
+            fields.pop(name, None)
+    return {name: value for name, value in document.items() if name not in OF_RUN}
 
 
 def _unused(path: Path, ending: str = "") -> Path:
@@ -103,12 +137,12 @@ def _is_foreign(path: Path, names: Collection[str], model: str, problems: str) -
 def _dump(document: dict[str, Any], rows: Iterable[bytes]) -> Iterator[bytes]:
     """Format a document, with one line for each step of a problem."""
     head = json.dumps(document, indent=1, ensure_ascii=True)
-    yield head.removesuffix("\n}").encode() + b',\n "problems": ['
-    between = b"\n"
+    yield head.removesuffix("\n}").encode() + b",\n" + PROBLEMS
+    between = b""
     for row in rows:
         yield between + row
         between = b",\n"
-    yield b"\n ]\n}\n"
+    yield b"\n ]\n}\n" if between else b" ]\n}\n"
 
 
 def row(problem: Problem, finished: bool, steps: Iterable[bytes]) -> bytes:

@@ -40,6 +40,7 @@ class Bar:
         self.done = 0
         self.stage = ""
         self._new_tokens = self._failed = 0
+        self._in_progress = 0  # units, when the bar was last drawn
         self._time_left = TimeLeft()
         self._began = time.monotonic()
         self._texts: Callable[[], list[str]] = list
@@ -114,17 +115,18 @@ class Bar:
 
     def _so_far(self, generator: Generator, accuracy: str) -> list[str]:
         """Return the texts after the bar, the most important first."""
+        self._in_progress = len(self._ages(generator))
         tokens = self._tokens(generator)
-        left = self._seconds_left(generator)
+        left = self.seconds_left(generator)
         texts = [generator.trouble, accuracy]
         if left is not None:
             texts.append(f"{self._drawn.format_interval(left)} left")
         if self._failed:
             texts.append(f"failed {self._failed}")
-        texts.append(f"{self.done}/{max(self.total, self.done)} {self.unit}")
+        texts.append(f"{self.done}/{self._known_total()} {self.unit}")
         if tokens:
             texts.append(f"{self._speed(generator):,.0f} tok/s")
-        if self.done < self.total:
+        if self.done < self._known_total():
             texts.append(f"{generator.in_flight} in flight")
         texts.append(generator.reason)
         if tokens:
@@ -139,9 +141,9 @@ class Bar:
         return Progress(
             name=self.stage or self.name,
             done=self.done,
-            total=max(self.total, self.done),
+            total=self._known_total(),
             unit=self.unit,
-            seconds_left=self._seconds_left(generator),
+            seconds_left=self.seconds_left(generator),
             speed=self._speed(generator) or None,
             notes=list(filter(None, notes)),
         )
@@ -155,17 +157,25 @@ class Bar:
         elapsed = time.monotonic() - self._began
         return self._tokens(generator) / max(1e-9, elapsed)
 
-    def _seconds_left(self, generator: Generator) -> float | None:
+    def seconds_left(self, generator: Generator) -> float | None:
         """Return the time left, or None if it can't be estimated."""
-        ages = self.ages() if self.ages else generator.ages
+        ages = self._ages(generator)
         waiting = max(0, self.total - self.done - len(ages))
         if generator.trouble or not (ages or waiting):
             return None
         return self._time_left.seconds(ages, waiting)
 
+    def _ages(self, generator: Generator) -> list[float]:
+        """Return the seconds since each unit in progress began."""
+        return self.ages() if self.ages else generator.ages
+
+    def _known_total(self) -> int:
+        """Return the total, or the units that have begun if these are more."""
+        return max(self.total, self.done + self._in_progress)
+
     def _draw(self) -> None:
-        total = max(self.total, self.done)
         texts = self._texts()
+        total = self._known_total()
         name = self.stage or self.name
         if self._drawn.disable:
             line = self._drawn.format_meter(

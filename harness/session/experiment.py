@@ -331,7 +331,8 @@ def show(document: dict[str, Any], path: Path) -> None:
         print("plot    none: not graded")
     else:
         picture = path.with_suffix(".png")
-        plot.plot(document, picture)
+        with terminal.heartbeat(f"drawing {picture.name}"):
+            plot.plot(document, picture)
         print(f"plot    {picture}")
     run = Results(path)
     print(f"report  bash scripts/report.sh {document['experiment']}")

@@ -11,6 +11,7 @@ from typing import Any
 
 from core.base.errors import UserError, command, one_line
 from core.base.files import checked_amount, results_dir
+from core.base.terminal import heartbeat
 from core.client.journal import Archive
 from core.constants import BOXED, WAYS, Rule
 from core.eval import by_answer, grade_answers
@@ -229,7 +230,8 @@ def _way_of(argv: Sequence[str]) -> str:
 def main(argv: Sequence[str]) -> None:
     with command():
         way = _way_of(argv)
-        path, before, after, changes = regrade(path_of(argv[0], results_dir()), way)
+        with heartbeat(f"grading {argv[0]} again"):
+            path, before, after, changes = regrade(path_of(argv[0], results_dir()), way)
         old = run_table.steps_table(before).body()
         new = run_table.steps_table(after).body()
         print(f"{tables.title(before)}\n\nold grades\n{old}\n\nnew grades\n{new}\n")

@@ -58,13 +58,17 @@ def first_rows(server: Server, chosen: ProblemSet, is_default: bool, plan: str) 
 def plan_of(planned: Bounded, config: Constants, problems: int, is_graded: bool) -> str:
     """Describe the number of completions. `is_graded` if a grader of its own may add requests."""
     completions = planned.max_completions(config)
+    shared = 0
+    if isinstance(planned, Grid):
+        shared = planned.shared_completions
+        completions += shared
     # comparisons limit tokens, so this is an estimate
     bound = "at most" if isinstance(planned, Scaffold) else "about"
     noun = "completion" if completions == 1 else "completions"
     unit = "problem and run" if config.RUNS > 1 else "problem"
     total = problems * completions * config.RUNS
     ending = ", without grading" if is_graded else ""
-    if isinstance(planned, Grid) and planned.shared_completions:
-        shared = problems * planned.shared_completions * config.RUNS
-        ending += f". Runs read {shared:,} more from other runs of the sweep"
+    if shared:
+        count = problems * shared * config.RUNS
+        ending += f". Runs read {count:,} of these from other runs of the sweep"
     return f"{bound} {completions:,} {noun} per {unit}, {total:,} in all{ending}"

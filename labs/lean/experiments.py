@@ -119,7 +119,7 @@ def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) 
         learned = elaborating(learned, its, lean, config)
         held_out = elaborating(held_out, where, lean, config)
         rows = [
-            ("policy", f"{start.path.name} ({start.digest[:12]})"),
+            ("model", start.label),
             ("training", f"{its}, n={len(learned)}"),
             ("evaluation", f"{where}, n={len(held_out)}"),
             ("Lean", lean.name),
@@ -148,8 +148,8 @@ def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) ->
         policy, out = iteration_of(own), own / "orders"
         served.check_embeds(policy, config)
         chosen = elaborating(chosen, where, lean, config)
-        text = f"of iteration {config.ITERATION} ({policy.digest[:12]}), with its energy model"
-        rows = [("policy", text), ("theorems", f"{where}, n={len(chosen)}"), ("Lean", lean.name)]
+        text = f"{policy.label}, of iteration {config.ITERATION}, with its energy model"
+        rows = [("model", text), ("theorems", f"{where}, n={len(chosen)}"), ("Lean", lean.name)]
         rows += burnqed.rows(config) + config.trial_rows()
         known_by = {**config.closed, **vars(config)}
         run = content_key(

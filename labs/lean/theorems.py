@@ -140,9 +140,11 @@ def fetched(url: str, path: Path, md5: str = "") -> Path:
     """Fetch `url` to `path` if that file is missing, and return `path`. Raises UserError, also if
     the MD5 differs."""
     if not path.exists():
-        terminal.say(f"downloading {url}")
         try:
-            with urllib.request.urlopen(url, timeout=SECONDS) as reply:
+            with (
+                terminal.heartbeat(f"downloading {url}", is_long=True),
+                urllib.request.urlopen(url, timeout=SECONDS) as reply,
+            ):
                 content = reply.read()
         except (OSError, http.client.HTTPException) as error:
             raise UserError(

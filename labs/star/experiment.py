@@ -87,7 +87,7 @@ class Beginning:
                 for name in constants.rules(StarConstants)
                 if name not in unused
             },
-            "start": {"name": self.start.path.name, "digest": self.start.digest},
+            "start": {"name": self.start.label, "digest": self.start.digest},
             "data": {
                 "name": self.split.origin.name,
                 "train": len(self.split.train),
@@ -139,7 +139,7 @@ def beginning(name: str, runs: Mapping[str, StarConstants]) -> Iterator[Beginnin
             )
         process.check(start.path, of.lora_rank(start.is_gguf), of.MAX_TOKENS, left)
     rows = [
-        ("model", f"{start.path.name} ({start.digest[:12]})"),
+        ("model", start.label),
         ("training", f"{split.origin.name}, n={len(split.train):,}"),
         ("evaluation", f"{split.held_out.name}, n={len(split.held_out.problems)}"),
     ]

@@ -138,7 +138,7 @@ def _on_page(run: Record, numbers: Mapping[str, int]) -> dict[str, Any]:
         "label": run.label,
         "arm": run.label.rpartition("seed")[0],  # without the seed
         "about": (
-            f"from {one_line(start['name'], 60)} ({start['digest'][:12]}), trained on problems of "
+            f"from {one_line(start['name'], 60)}, trained on problems of "
             f"{one_line(data['name'], 60)} ({data['train']:,}), evaluated on "
             f"{one_line(data['held_out_name'], 60)} ({data['held_out']:,})"
         ),

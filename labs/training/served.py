@@ -36,6 +36,15 @@ class Weights:
         """The sha256 of the weights, in hex."""
         return weights.sha256(self.path)
 
+    @property
+    def label(self) -> str:
+        """The model's name with a digest, as servers list it."""
+        if self.path == EMBEDDED_GGUF:
+            return llamacpp.embedded_name()
+        if self.is_gguf:
+            return llamacpp.name_of(self.path)
+        return f"{self.path.name}@{self.digest[:12]}"
+
 
 def check_is_here() -> None:
     """Raise UserError if BASE_URL or MODEL's card names a server, because a server's weights can't

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from core.base import signals
 from core.base.errors import Parser, UserError, command
 from core.base.files import draft_of
-from core.base.terminal import say
+from core.base.terminal import heartbeat, say
 from labs.training import architectures as layout
 from labs.training import llama_converter
 
@@ -229,7 +229,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     logging.getLogger("gguf").setLevel(logging.ERROR)
     with command():
         args = parser.parse_args(argv)
-        _convert(args.folder, args.out, args.type)
+        with heartbeat(f"converting {args.folder}"):
+            _convert(args.folder, args.out, args.type)
         print(
             f"{args.out}: {args.out.stat().st_size / 1e9:.1f} GB. Run: ENGINE=llamacpp "
             f"MODEL={args.out} bash scripts/run.sh 02_rsa_basic"

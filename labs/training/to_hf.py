@@ -18,6 +18,7 @@ from msgspec.structs import asdict
 from core.base import signals
 from core.base.errors import Parser, UserError, command
 from core.base.files import draft_of
+from core.base.terminal import heartbeat
 from core.engines.gguf_header import Gguf, whole
 from core.engines.shape import Shape
 from labs.training import architectures as layout
@@ -182,7 +183,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     signals.catch()
     with command():
         args = parser.parse_args(argv)
-        convert(args.model, args.out)
+        with heartbeat(f"converting {args.model}"):
+            convert(args.model, args.out)
         size = (args.out / WEIGHTS).stat().st_size
         print(
             f"{args.out}: {size / 1e6:,.1f} MB. Serve it: ENGINE=vllm MODEL={args.out} bash "

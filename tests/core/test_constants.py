@@ -114,7 +114,7 @@ def test_unknown_constants_in_the_file_are_listed_with_their_close_matches() -> 
     with pytest.raises(UserError) as raised:
         read([], MAX_TOKEN=100, NN=4)
     message = str(raised.value)
-    assert "'MAX_TOKEN', 'NN'" in message and "MAX_TOKENS=100?" in message
+    assert "'MAX_TOKEN', 'NN'" in message and "MAX_TOKENS=100? Did you mean N=4?" in message
 
 
 def test_a_scaffold_may_change_a_default_and_add_a_constant_with_its_own_rule() -> None:

@@ -37,6 +37,7 @@ class Particular(HttpFake):
         self.listed = listed  # whether replies contain log probabilities
         self.repeats = repeats  # whether equal requests get equal replies
         self.fails = False  # whether it refuses requests for letters
+        self.is_absent = False  # whether it answers all chat requests with 404
         self.most_tokens = 10**6  # the largest cap that it accepts
         self.bodies: list[dict[str, Any]] = []
         super().__init__()
@@ -46,7 +47,7 @@ class Particular(HttpFake):
         answer(200 if is_list else 404, {"data": [{"id": "particular"}]})(request)
 
     def post(self, request: Request, body: bytes) -> None:
-        if not request.path.endswith("/chat/completions"):
+        if self.is_absent or not request.path.endswith("/chat/completions"):
             return answer(404, {})(request)
         asked = read(body)
         self.bodies.append(asked)
@@ -140,6 +141,15 @@ def test_a_server_that_ignores_seeds_is_recognised_by_two_requests(
         document = load(results / "best", f"best-seed{seed}")
         assert document["engine"]["seeds"] is False
     assert any("equal seeds" in warning for warning in load(results, "best")["warnings"])
+
+
+@pytest.mark.parametrize("constants", [{"N": 4}, P_TRUE | {"N": 4}])
+def test_a_run_ends_if_its_first_trial_is_denied(
+    particular: Any, results: Path, constants: dict[str, Any]
+) -> None:
+    particular().is_absent = True
+    with pytest.raises(UserError, match="404"):
+        solve_sync(BEST_OF, TWO, name="best", **constants)
 
 
 def test_a_resumed_run_recalls_the_trial(particular: Any, results: Path) -> None:

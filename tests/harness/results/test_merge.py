@@ -147,6 +147,14 @@ def test_merged_results_are_read_and_compared(two: list[Path], results: Path) ->
     assert "mean of 2 runs" in compare.table([alone, both])
 
 
+def test_all_files_that_can_not_be_merged_are_named(two: list[Path], results: Path) -> None:
+    third = save(results / "c.json", RUN_0, 9, complete=False)
+    save(two[1], RUN_1, 5, complete=False)
+    with pytest.raises(UserError) as error:
+        merge([*two, third], "all", results)
+    assert str(two[1]) in str(error.value) and str(third) in str(error.value)
+
+
 def test_merged_files_are_not_merged_again(two: list[Path], results: Path) -> None:
     pair, _ = merge(two, "", results)
     assert pair.name == "mean-09_test.json"

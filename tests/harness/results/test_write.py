@@ -44,9 +44,9 @@ def test_links_among_the_results_are_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_complete_run_keeps_the_earlier_one(tmp_path: Path) -> None:
-    run = document(graded([[[member("\\boxed{42}")]]]))
-    assert save(run | {"complete": False}, tmp_path).name == "09_test.partial.json"
-    for number in range(3):
+    runs = [document(graded([[[member(f"\\boxed{{{40 + n}}}")]]])) for n in range(3)]
+    assert save(runs[0] | {"complete": False}, tmp_path).name == "09_test.partial.json"
+    for number, run in enumerate(runs):
         path = save(run, tmp_path)
         os.utime(path, (1767323045, 1767323045))
         path.with_suffix(".png").write_text(str(number))
@@ -58,6 +58,18 @@ def test_a_complete_run_keeps_the_earlier_one(tmp_path: Path) -> None:
         "each has its own picture"
     )
     assert json.loads(path.read_text()) == run
+
+
+def test_a_repeated_run_leaves_the_results_with_their_times(tmp_path: Path) -> None:
+    run = document(graded([[[member("\\boxed{42}")]]]))
+    path = save(run, tmp_path)
+    again = json.loads(json.dumps(run)) | {"started": "later", "ended": "later"}
+    again["metrics"] |= {"seconds": 0.1, "reused": {"here": 1}}
+    assert save(again, tmp_path) == path and json.loads(path.read_text()) == run
+    assert list(tmp_path.iterdir()) == [path]
+    path.write_text("damaged")
+    save(again, tmp_path)
+    assert json.loads(path.read_text()) == again and len(list(tmp_path.iterdir())) == 2
 
 
 @settings(max_examples=30)
