@@ -2,14 +2,10 @@
 
 import pytest
 
-from benchmarks.time_left import Kind, in_seconds, short, simulate
+from benchmarks.time_left import Kind, short, simulate
 
 
 def test_a_simulated_run_shows_times_near_the_truth() -> None:
     figures = simulate(Kind("a run", short, 120, 8), 0)
     assert figures.too_early == 0 and figures.ratios and 0 < figures.first < 0.5
     assert sum(figures.ratios) / len(figures.ratios) == pytest.approx(1, abs=0.3)
-
-
-def test_the_clock_of_a_bar_is_read() -> None:
-    assert in_seconds("1:02:03") == 3723 and in_seconds("00:07") == 7
