@@ -106,6 +106,22 @@ def test_star() -> None:
     assert gain(control, after).replace(" [", " points [") in TEXT
 
 
+def test_star_with_a_box() -> None:
+    rows = {0: [""] * 4, 1: [""] * 4}
+    for column, ending in ((0, ""), (2, "-sampled")):
+        runs = [Results(DATA / "star" / f"box-round{number}{ending}.json") for number in rows]
+        for number, run in enumerate(runs):
+            accuracy = run.head.document["metrics"]["steps"][0]["mean_accuracy"]
+            rows[number][column] = interval(accuracy)
+        rows[1][column + 1] = gain(*runs)
+    for number, cells in rows.items():
+        assert f"| {number} | {' | '.join(cells)} |".replace("|  |", "| |") in TEXT
+    box, trained = (
+        Results(DATA / "star" / f"{name}.json") for name in ("box-round0", "seed63-round1")
+    )
+    assert gain(box, trained).replace(" [", " points [") in TEXT
+
+
 def gain(first: Results, second: Results) -> str:
     pair = compare.pair(compare.result(first), compare.result(second), anyway=True)
     metric = pair.metrics[compare.METRICS[0]]
