@@ -73,7 +73,7 @@ def test_results_are_compared_by_their_scores(
     assert list(pair.metrics) == list(compare.METRICS), "programs read these names"
     report.show([first, other])
     text = capsys.readouterr().out
-    assert "majority with the full score at t=0" in text
+    assert "majority without the full score at t=0" in text
     assert "Scores are in %" in text and "majority score" in text and "accurac" not in text
     table = compare.differences([pair], "first").text()
     assert "majority score" in table and "accurac" not in table
