@@ -128,6 +128,15 @@ def gain(first: Results, second: Results) -> str:
     return shift(metric.difference, metric.low, metric.high)
 
 
+def test_transitions_of_three_parents() -> None:
+    table = transitions_table.report(Results(DATA / "svamp_20" / "02_rsa_basic-seed0.json"))
+    cells = {column.head: column.cells for column in table.tables[0].columns}
+    text = " ".join(TEXT.split())
+    for count, right in zip(cells["count"][:-1], cells["right"][:-1], strict=True):
+        share, brackets = right.split(maxsplit=1)
+        assert f"{share}% {brackets} of {count}" in text
+
+
 def test_the_vote_and_rsa_at_twenty_samples() -> None:
     text = " ".join(TEXT.split())
     vote, rsa = figures_of(DATA / "svamp_20", ("12_majority", "02_rsa_basic"), [20.5])
