@@ -1,5 +1,6 @@
 """Small disks that fill up, and the error line of a run."""
 
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
@@ -23,9 +24,13 @@ def mounted(folder: Path, size: str = "4m") -> Iterator[Path]:
 
 
 def fill(folder: Path, free: int) -> Path:
-    """Write a file that leaves `free` bytes of the disk."""
+    """Write a file that leaves `free` bytes of the disk, or fewer if a run writes meanwhile."""
     ballast, disk = folder / "ballast", os.statvfs(folder)
-    ballast.write_bytes(bytes(disk.f_bavail * disk.f_frsize - free))
+    try:
+        ballast.write_bytes(bytes(disk.f_bavail * disk.f_frsize - free))
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
     return ballast
 
 
