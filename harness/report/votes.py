@@ -2,7 +2,6 @@
 tokens."""
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from harness.report.data import Results
 from harness.results.model import MemberResult, StepResult, total
 from harness.results.over_runs import rate
+from harness.results.voting import vote_score
 
 
 def curve(run: Results) -> list[dict[str, Any]]:
@@ -59,17 +59,8 @@ def _is_vote(step: StepResult) -> bool:
 
 
 def score(members: Sequence[MemberResult]) -> float:
-    """Score the vote over `members`: the mean grade of the groups of equal answers that have the
-    most members. Without an answer, the score is 0."""
-    groups = [member.group for member in members]
-    votes = Counter(groups)
-    del votes[None]  # members without an answer
-    most = max(votes.values(), default=0)
-    tied = [group for group in votes if votes[group] == most]
-    if not tied:
-        return 0.0
-    grades = [_grade(members[groups.index(group)]) for group in tied]
-    return sum(grades) / len(grades)
+    """Score the vote over `members`."""
+    return vote_score(members, list(map(_grade, members)))
 
 
 def _grade(member: MemberResult) -> float:

@@ -18,6 +18,7 @@ from core.grading.kind import Kind
 from core.grading.kinds import kinds
 from harness.results.model import MemberResult, ProblemResult, StepResult
 from harness.results.proof_points import is_good
+from harness.results.voting import vote_score
 
 TextOf = Callable[[MemberResult], str | None]  # None if the journal lacks the completion
 Family = tuple[MemberResult, list[MemberResult]]  # an aggregation and its parents
@@ -184,7 +185,7 @@ class _Reader:
             parents=len(parents),
             right_parents=sum(rights),
             is_right=verdict,
-            vote=_vote(parents, rights) if self._has_votes else None,
+            vote=vote_score(parents, rights) if self._has_votes else None,
             has_answer=child.answer is not None,
             repeats_answer=self._repeats_answer(child, parents),
             repeats_text=self._repeats_text(child, parents),
@@ -209,18 +210,6 @@ class _Reader:
             text = self._text_of(member)
             self._texts[member.key] = None if text is None else text.strip()
         return self._texts[member.key]
-
-
-def _vote(parents: Sequence[MemberResult], rights: Sequence[bool]) -> float:
-    """Return the share of right answers among the answers with the most votes of `parents`. Without
-    a vote, it is 0."""
-    by_group = defaultdict[int, list[bool]](list)
-    for parent, right in zip(parents, rights, strict=True):
-        if parent.group is not None:
-            by_group[parent.group].append(right)
-    most = max(map(len, by_group.values()), default=0)
-    winners = [fmean(group) for group in by_group.values() if len(group) == most]
-    return fmean(winners) if winners else 0.0
 
 
 def _diversity(problems: Sequence[ProblemResult]) -> list[Diversity]:
