@@ -40,7 +40,7 @@ class Bar:
         self.done = 0
         self.stage = ""
         self._new_tokens = self._failed = 0
-        self._in_progress = 0  # units, when the bar was last drawn
+        self._in_progress: Callable[[], int] = lambda: 0
         self._time_left = TimeLeft()
         self._began = time.monotonic()
         self._texts: Callable[[], list[str]] = list
@@ -101,6 +101,7 @@ class Bar:
                 progress.write(self._progress(generator, accuracy()), path)
                 await asyncio.sleep(progress.SECONDS)
 
+        self._in_progress = lambda: len(self._ages(generator))
         self._texts = lambda: self._so_far(generator, accuracy())
         timers = [asyncio.create_task(draw_again())]
         if record:
@@ -115,7 +116,6 @@ class Bar:
 
     def _so_far(self, generator: Generator, accuracy: str) -> list[str]:
         """Return the texts after the bar, the most important first."""
-        self._in_progress = len(self._ages(generator))
         tokens = self._tokens(generator)
         left = self.seconds_left(generator)
         texts = [generator.trouble, accuracy]
@@ -171,7 +171,7 @@ class Bar:
 
     def _known_total(self) -> int:
         """Return the total, or the units that have begun if these are more."""
-        return max(self.total, self.done + self._in_progress)
+        return max(self.total, self.done + self._in_progress())
 
     def _draw(self) -> None:
         texts = self._texts()
