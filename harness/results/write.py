@@ -36,12 +36,11 @@ def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
     """
     name = document["experiment"]
     partial = folder / f"{name}.partial.json"
+    write_atomically(partial, _dump(document, rows))
     if not document["complete"]:
-        write_atomically(partial, _dump(document, rows))
         return partial
     path = folder / f"{name}.json"
     if path.exists():
-        write_atomically(partial, _dump(document, rows))
         if _is_repeat(partial, path):
             remove(partial)
             return path
@@ -49,10 +48,7 @@ def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
         write_atomically(earlier, path.read_bytes())
         with suppress(OSError):  # the figure may be missing
             os.replace(path.with_suffix(".png"), earlier.with_suffix(".png"))
-        write_atomically(path, partial.read_bytes())
-    else:
-        write_atomically(path, _dump(document, rows))
-    remove(partial)
+    os.replace(partial, path)
     return path
 
 
