@@ -1,12 +1,13 @@
 """Compare the time left that a run's bar shows with the truth, in simulated runs.
 
-    python -m benchmarks.time_left [--quick]
+    python -m benchmarks.time_left [--quick] [--replay results/02_rsa_basic.json]
 
 The benchmark uses the real estimate and the real bar (harness/session/time_left.py and bar.py), the
 client's real limiter, and RSA's real loop. They run in virtual time, so they take no real time. The
 server is simulated. It answers a request after a random duration, whatever else it does. With a
 rate limit, it starts RATE requests a second. A moment counts if the bar shows a time, up to nine
-tenths of the run.
+tenths of the run. A replay takes the durations, tokens and parents of RSA's completions from
+results whose journal is next to them.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import mean, median
 from typing import Any, cast
 
@@ -22,10 +24,16 @@ import numpy as np
 from benchmarks.makespan import VirtualLoop
 from core.base import seeds
 from core.client.queue import Slots
+from core.engines.protocol import dialects
 from core.generate import Generator
+from core.rsa import RSA as RSA_SCAFFOLD
 from core.rsa import RsaConstants, rsa
 from core.types import Completion, Message, Problem
+from harness.plan.work import loads_of
+from harness.report.data import Results
+from harness.results.model import ProblemResult
 from harness.session.bar import SECONDS, Bar
+from harness.session.growth import Growth
 from harness.session.time_left import SHARE
 
 SEEDS = 3
@@ -108,14 +116,18 @@ class Simulated:
         for _ in range(self.kind.reused):
             self.bar.arrived(Completion("", 0), is_new=False)
         watching = asyncio.create_task(self._watch())
+        await self._send()
+        watching.cancel()
+        return asyncio.get_running_loop().time()
+
+    async def _send(self) -> None:
+        """Send all requests."""
         if self.kind.chains:
             problems = [Problem(f"p{number}", "?", "0") for number in range(self.kind.chains)]
             await asyncio.gather(*map(self._solve, problems))
         else:
             new = self.kind.requests - self.kind.reused
             await asyncio.gather(*(self._request() for _ in range(new)))
-        watching.cancel()
-        return asyncio.get_running_loop().time()
 
     async def _solve(self, problem: Problem) -> None:
         async def ask(messages: Sequence[Message], *names: str | int, **_: Any) -> Completion:
@@ -127,7 +139,8 @@ class Simulated:
         async for _ in rsa(problem, ask, RSA):
             pass
 
-    async def _request(self, priority: float = 0.0) -> None:
+    async def _request(self, priority: float = 0.0, reply: Completion | None = None) -> None:
+        """Send a request. Its duration is drawn, unless the `reply` is known."""
         loop = asyncio.get_running_loop()
         async with self._slots.slot(priority):
             self._numbers += 1
@@ -136,10 +149,13 @@ class Simulated:
             if self.kind.rate:
                 self._free_at = max(begun, self._free_at + 1 / self.kind.rate)
                 await asyncio.sleep(self._free_at - begun)
-            await asyncio.sleep(self.kind.draw(self.rng))
+            await asyncio.sleep(reply.seconds if reply else self.kind.draw(self.rng))
             del self._begun[number]
             self._ended += 1
-            self.bar.ended(loop.time() - begun)
+            if reply:
+                self.bar.arrived(reply, is_new=True)
+            else:
+                self.bar.ended(loop.time() - begun)
 
     async def _watch(self) -> None:
         """Note what the bar shows, as often as it is drawn."""
@@ -150,6 +166,50 @@ class Simulated:
             if left is not None:
                 self.shown.append((loop.time(), left))
                 self.too_early += self._ended < SHARE * len(self._begun)
+
+
+class Replay(Simulated):
+    """A run of RSA with the durations and tokens of stored completions. The limit of requests in
+    flight is the stored run's."""
+
+    def __init__(self, results: Results) -> None:
+        head = results.head
+        names = ("N", "K", "T", "MAX_TOKENS", "ANSWER_TOKENS", "CARRY")
+        config = RsaConstants(**{name: head.config[name] for name in names if name in head.config})
+        count = len(results.problems) * RSA_SCAFFOLD.max_completions(config)
+        name = f"{results.name} of {head.model['name']}"
+        kind = Kind(name, short, count, int(head.engine["concurrency"]))
+        super().__init__(kind, seeds.rng(0))
+        self._results = results
+        [dialect] = [one for one in dialects() if one.kind == head.engine["kind"]]
+        self.bar.time_left.sharing = dialect.sharing
+        self.bar.growth = Growth(
+            lambda lengths: loads_of(config, 1, lengths, RSA_SCAFFOLD), dialect.reading
+        )
+
+    async def _send(self) -> None:
+        await asyncio.gather(*map(self._send_again, self._results.problems))
+
+    async def _send_again(self, problem: ProblemResult) -> None:
+        """Send the requests of a problem, each when its parents' replies have arrived."""
+        sent: list[asyncio.Task[None]] = []
+        before: list[asyncio.Task[None]] = []
+        for step in problem.steps:
+            current = []
+            for member in step.members:
+                reply = self._results.completion(member)
+                parents = [before[parent] for parent in member.parents]
+                replying = self._reply(-step.step, reply, parents)
+                current.append(asyncio.create_task(replying))
+            before = current
+            sent += current
+        await asyncio.gather(*sent)
+
+    async def _reply(
+        self, priority: float, reply: Completion, parents: Sequence[asyncio.Task[None]]
+    ) -> None:
+        await asyncio.gather(*parents)
+        await self._request(priority, reply)
 
 
 @dataclass(frozen=True)
@@ -163,9 +223,14 @@ class Figures:
 
 def simulate(kind: Kind, seed: int) -> Figures:
     """Run a `kind` of run once."""
+    return figures(lambda: Simulated(kind, seeds.rng(seed, kind.name)))
+
+
+def figures(create: Callable[[], Simulated]) -> Figures:
+    """Run the simulated run that `create` returns."""
 
     async def play() -> Figures:
-        run = Simulated(kind, seeds.rng(seed, kind.name))
+        run = create()
         end = await run.run()
         counted = [(now, left) for now, left in run.shown if now <= COUNTED * end]
         ratios = [left / (end - now) for now, left in counted]
@@ -175,14 +240,13 @@ def simulate(kind: Kind, seed: int) -> Figures:
         return runner.run(play())
 
 
-def row(kind: Kind, count: int) -> str:
-    """Return a row of the table, over `count` runs."""
-    runs = [simulate(kind, seed) for seed in range(count)]
+def row(name: str, runs: Sequence[Figures]) -> str:
+    """Return the row of the table for `runs` of one kind."""
     ratios = [ratio for run in runs for ratio in run.ratios]
     near = mean(abs(ratio - 1) <= NEAR for ratio in ratios)
     early = sum(run.too_early for run in runs)
     first = mean(run.first for run in runs)
-    return f"| {kind.name} | {near:.0%} | {median(ratios):.2f} | {first:.0%} | {early} |"
+    return f"| {name} | {near:.0%} | {median(ratios):.2f} | {first:.0%} | {early} |"
 
 
 def main(argv: Sequence[str]) -> None:
@@ -190,11 +254,18 @@ def main(argv: Sequence[str]) -> None:
         prog="python -m benchmarks.time_left", description=__doc__.splitlines()[0]
     )
     parser.add_argument("--quick", action="store_true", help="simulate each kind of run only once")
-    count = 1 if parser.parse_args(argv).quick else SEEDS
+    parser.add_argument("--replay", nargs="+", type=Path, help="results files of RSA to replay")
+    args = parser.parse_args(argv)
+    count = 1 if args.quick else SEEDS
     print("| run | within 20% | median ratio | first shown after | shown too early |")
     print("|---|--:|--:|--:|--:|")
+    if args.replay:
+        for path in args.replay:
+            results = Results(path)
+            print(row(results.name, [figures(lambda: Replay(results))]), flush=True)  # noqa: B023
+        return
     for kind in KINDS:
-        print(row(kind, count), flush=True)
+        print(row(kind.name, [simulate(kind, seed) for seed in range(count)]), flush=True)
 
 
 if __name__ == "__main__":

@@ -102,6 +102,11 @@ class Dialect:
     neutral: Mapping[str, Any] = {}
     # True if it continues a message, None if only a trial shows whether it does
     continues: bool | None = True
+    # For the time left of a run (assumed unless measured, docs/benchmarks.md): the time of reading
+    # a token over the time of writing one, and the power of the requests in flight with which a
+    # request's time grows.
+    reading = 0.1
+    sharing = 0.0
     hangs_up = False  # whether it closes a connection after a streamed reply without announcing it
     # whether it ends a completion at its context instead of refusing a larger cap
     ends_at_context = False

@@ -9,7 +9,7 @@ from core.base.terminal import columns, cut, wrapped
 from harness.report.table import NONE, Column, Table
 from harness.report.tables import NOT_GRADED, interval
 from harness.results import read
-from harness.results.find import NO_RESULTS, NoResults, comparisons
+from harness.results.find import NO_RESULTS, NoResults, comparisons, unfinished
 from harness.results.model import Head
 from harness.results.warnings import CONTINUES, is_ungraded
 
@@ -25,12 +25,13 @@ LEGEND = (
 @dataclass(frozen=True)
 class Listing:
     """The results in a folder. `heads` has the head of each file by the name that opens it, the
-    newest first. `folders` are the names of comparisons and of labs' runs, and `notes` describe
-    unreadable files."""
+    newest first. `folders` are the names of comparisons and of labs' runs. `unfinished` comparisons
+    have no table yet. `notes` describe unreadable files."""
 
     folder: Path
     heads: dict[str, Head]
     folders: list[str]
+    unfinished: list[str]
     notes: list[str]
 
     @classmethod
@@ -46,10 +47,12 @@ class Listing:
             else:
                 heads[path.stem] = head
         folders = sorted(comparisons(folder))
-        if not (heads or folders or notes):
+        # runs of several seeds end with a file of the folder's name
+        begun = sorted(unfinished(folder) - heads.keys())
+        if not (heads or folders or begun or notes):
             raise NoResults(NO_RESULTS.format(folder))
         newest = sorted(heads, key=lambda name: heads[name].ended, reverse=True)
-        return cls(folder, {name: heads[name] for name in newest}, folders, notes)
+        return cls(folder, {name: heads[name] for name in newest}, folders, begun, notes)
 
     def table(self) -> Table:
         """Tabulate the results. If all have one model, the title names it."""
@@ -79,7 +82,9 @@ class Listing:
             lines.append(f"partial: {', '.join(partial)} ({CONTINUES})")
         if self.folders:
             lines.append(f"comparisons, and runs of several stages: {', '.join(self.folders)}")
-        example = next(iter([*self.heads, *self.folders]), "NAME")
+        if self.unfinished:
+            lines.append(f"without a table yet: {', '.join(self.unfinished)} ({CONTINUES})")
+        example = next(iter([*self.heads, *self.folders, *self.unfinished]), "NAME")
         lines.append(f"open one: bash scripts/report.sh {example}")
         if len(self.heads) > 1:
             lines.append("the newest of each name on one page: bash scripts/report.sh --all")

@@ -37,9 +37,9 @@ Axis = tuple[str, Sequence[Any]]  # a label and the values
 Points = Iterable[tuple[float, dict[str, Any]]]  # values of x and estimates
 
 
-def plot(document: Document, path: Path) -> None:
+def plot(document: Document, path: Path, curve: Sequence[Document] = ()) -> None:
     """Draw a run: points of proofs, or accuracy against steps, waits or samples (pass@k), with 95%
-    intervals."""
+    intervals. `curve` are the votes of the first samples (harness/report/votes.py)."""
     proofs = document["metrics"].get("proofs")
     steps = document["metrics"]["steps"]
     if proofs:
@@ -55,7 +55,7 @@ def plot(document: Document, path: Path) -> None:
         elif steps and steps[0].get("waits"):
             _draw_waits(axes, steps[0]["waits"], _mean(document))
         elif steps:
-            _draw_pass_at_k(axes, steps[0], document)
+            _draw_pass_at_k(axes, steps[0], document, curve)
 
 
 def _mean(document: Document) -> str:
@@ -92,18 +92,23 @@ def _draw_waits(axes: Any, waits: Sequence[dict[str, Any]], mean: str) -> None:
     axes.set_xlabel("waits")
 
 
-def _draw_pass_at_k(axes: Any, step: Document, document: Document) -> None:
+def _draw_pass_at_k(
+    axes: Any, step: Document, document: Document, curve: Sequence[Document]
+) -> None:
     """Draw pass@k and the vote, and the mean score if there are grades between 0 and 1."""
-    rates = step["pass_at_k"]
-    curve = [(int(k), rate) for k, rate in rates.items()]
+    rates = [(int(k), rate) for k, rate in step["pass_at_k"].items()]
     are_scores = has_scores(document)
-    _draw(axes, curve, "pass@k (full score)" if are_scores else "pass@k", "o-", BLUE)
+    _draw(axes, rates, "pass@k (full score)" if are_scores else "pass@k", "o-", BLUE)
     if are_scores:
         mean = [(1, step["mean_accuracy"])]
         _draw(axes, mean, "mean score", "^", COLORS[2], "bars", capsize=3)
-    n = document["config"].get("N", len(rates))
-    vote = [(n, step["majority_accuracy"])]
-    _draw(axes, vote, f"majority of {n}", "s", ORANGE, "bars", capsize=3)
+    if curve:
+        votes = [(point["samples"], point["majority_accuracy"]) for point in curve]
+        _draw(axes, votes, "majority of the first k", "s--", ORANGE)
+    else:
+        n = document["config"].get("N", len(rates))
+        vote = [(n, step["majority_accuracy"])]
+        _draw(axes, vote, f"majority of {n}", "s", ORANGE, "bars", capsize=3)
     axes.set_xlabel("samples k")
 
 
@@ -119,18 +124,34 @@ def curves(
         _whole_numbers(axes)
 
 
-def frontier(documents: Sequence[Document], path: Path) -> None:
+def frontier(
+    documents: Sequence[Document], all_votes: Sequence[Sequence[Document]], path: Path
+) -> None:
     """Draw a curve for each document with token counts: accuracy of the vote or points, against
-    tokens per problem."""
+    tokens per problem. `all_votes` has the votes of the first samples of each document."""
     lines = []
-    for document in documents:
-        points = _against_tokens(document)
+    for document, votes in zip(documents, all_votes, strict=True):
+        points = _of_votes(document, votes) if votes else _against_tokens(document)
         if points is not None:
             label = " ".join(filter(None, (document["experiment"], over(document))))
             lines.append((label, points))
     name = "score" if any(map(has_scores, documents)) else "accuracy"
     y = POINTS if all(map(is_of_proofs, documents)) else f"majority {name}, %"
     curves(documents, lines, path, "completion tokens per problem", y)
+
+
+def _of_votes(
+    document: Document, votes: Sequence[Document]
+) -> list[tuple[float, dict[str, Any]]] | None:
+    """Return the votes' estimates with the tokens of their samples for a problem, or None if the
+    server did not count tokens."""
+    points = []
+    count = document["problem_set"]["n"] * runs_of(document)
+    for vote in votes:
+        if vote["tokens"] is None:
+            return None
+        points.append((vote["tokens"] / count, vote["majority_accuracy"]))
+    return points
 
 
 def _against_tokens(document: Document) -> list[tuple[float, dict[str, Any]]] | None:

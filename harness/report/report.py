@@ -13,7 +13,7 @@ from pathlib import Path
 from core.base.errors import Parser, UserError, command, one_line
 from core.base.files import results_dir
 from core.base.terminal import heartbeat, say, wrapped
-from harness.report import compare, jsonl, page, plot, run_table, tables, transitions_table
+from harness.report import compare, jsonl, page, plot, run_table, tables, transitions_table, votes
 from harness.report.data import Results
 from harness.report.listing import Listing
 from harness.results import registry, textless
@@ -88,17 +88,18 @@ def figures(runs: Sequence[Results], folder: Path) -> list[Path]:
             graded.append(run)
     names = tables.labels(graded, 60)
     named = [run.document | {"experiment": name} for run, name in zip(graded, names, strict=True)]
+    all_votes = [votes.curve(run) for run in graded]
     paths = []
     for ending in ("png", "svg"):
-        for run in graded:
+        for run, curve in zip(graded, all_votes, strict=True):
             metric = tables.accuracy_or_score(run.document)
             if tables.is_of_proofs(run.document):
                 metric = "points"
             paths.append(folder / f"{run.name}-{metric}.{ending}")
-            plot.plot(run.document, paths[-1])
+            plot.plot(run.document, paths[-1], curve)
         if len(graded) > 1:
             paths.append(folder / f"frontier.{ending}")
-            plot.frontier(named, paths[-1])
+            plot.frontier(named, all_votes, paths[-1])
     return paths
 
 

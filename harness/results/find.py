@@ -10,6 +10,7 @@ from core.client.journal import Archive
 from harness.results import registry
 from harness.results.warnings import CONTINUES
 
+SEED = "-seed"  # before the number in the names of several runs
 NO_RESULTS = "no results in {}. Run an experiment first: bash scripts/run.sh 02_rsa_basic"
 
 
@@ -28,7 +29,7 @@ def path_of(name: str, folder: Path, also_comparisons: bool = False) -> Path:
     for candidate in (path, path.with_suffix(".partial.json")):
         if os.path.exists(candidate):
             return candidate
-    folders = comparisons(folder) if also_comparisons else set()
+    folders = comparisons(folder) | unfinished(folder) if also_comparisons else set()
     if name in folders:
         return folder / name
     names = folders | {file.name.partition(".")[0] for file in folder.glob("*.json")}
@@ -69,12 +70,12 @@ def results_files(names: Sequence[str], folder: Path) -> list[Path]:
 
 
 def comparison(names: Sequence[str], folder: Path) -> Path | None:
-    """Return the folder if `names` is a single comparison or lab's run, else None. Raises NoResults
-    if unknown."""
+    """Return the folder if `names` is a single finished comparison or lab's run, else None. Raises
+    NoResults if unknown."""
     if len(names) != 1:
         return None
     path = path_of(names[0], folder, also_comparisons=True)
-    return path if path.is_dir() else None
+    return path if path.name in comparisons(folder) and path.is_dir() else None
 
 
 def comparisons(folder: Path) -> set[str]:
@@ -84,9 +85,15 @@ def comparisons(folder: Path) -> set[str]:
     return finished | of_labs
 
 
+def unfinished(folder: Path) -> set[str]:
+    """Return the names of folders with runs of several seeds or of a comparison without a table."""
+    names = {path.parent.name for path in folder.glob(f"*/*{SEED}*.json")}
+    return names - comparisons(folder)
+
+
 def _all_in(path: Path) -> list[Path]:
-    """List the results files in `path`: a file, a comparison in the order of its table, or a lab's
-    folder."""
+    """List the results files in `path`: a file, runs of several seeds, a comparison in the order of
+    its table, or a lab's folder."""
     if not path.is_dir():
         return [path]
     if lab := registry.report_of(path):
@@ -94,7 +101,8 @@ def _all_in(path: Path) -> list[Path]:
         if not paths:
             raise NoResults(f"no results in {path} yet. Wait for the run ({CONTINUES})")
         return paths
-    return _by_table(within(path), path / "table.txt")
+    table = path / "table.txt"
+    return _by_table(within(path), table) if table.exists() else within(path)
 
 
 def _by_table(paths: Sequence[Path], table: Path) -> list[Path]:
@@ -107,7 +115,7 @@ def _by_table(paths: Sequence[Path], table: Path) -> list[Path]:
             ranks.setdefault(words[0], rank)
 
     def order(path: Path) -> tuple[int, str]:
-        name = path.stem.rpartition("-seed")[0]
+        name = path.stem.rpartition(SEED)[0]
         return ranks.get(name, len(lines)), path.stem
 
     return sorted(paths, key=order)

@@ -17,6 +17,7 @@ from core.generate import Generator
 from core.types import Completion
 from harness.results import progress
 from harness.results.progress import Progress
+from harness.session.growth import Growth
 from harness.session.time_left import TimeLeft
 
 SECONDS, SECONDS_IN_A_LOG = 1.0, 10.0
@@ -30,18 +31,20 @@ class Bar:
     """A progress bar of `done` out of `total` units, which are completions or theorems. Use it as a
     context manager. Callers may change `total`, which may be too low, and `stage`, the part of the
     command that runs. For other units than completions, callers call `note` for each completion and
-    `ended` for each unit. They set `ages`, the seconds since each unit in progress began."""
+    `ended` for each unit. They set `ages`, the seconds since each unit in progress began. `growth`
+    is the growth of a run's requests, if it is known."""
 
     def __init__(self, name: str, total: int, unit: str = "completions") -> None:
         self.name = name
         self.total = total
         self.unit = unit
         self.ages: Callable[[], list[float]] | None = None
+        self.growth: Growth | None = None
         self.done = 0
         self.stage = ""
         self._new_tokens = self._failed = 0
         self._in_progress: Callable[[], int] = lambda: 0
-        self._time_left = TimeLeft()
+        self.time_left = TimeLeft()
         self._began = time.monotonic()
         self._texts: Callable[[], list[str]] = list
         self._drawn: Any = None  # the bar of tqdm, which shows nothing in a log file
@@ -62,6 +65,8 @@ class Bar:
         """Count a completion."""
         self.note(completion, is_new)
         if is_new:
+            if self.growth:
+                self.growth.add(completion)
             self.ended(completion.seconds)
         else:
             self.done += 1
@@ -75,7 +80,7 @@ class Bar:
     def ended(self, seconds: float) -> None:
         """Count a unit that took so long."""
         self.done += 1
-        self._time_left.add(seconds)
+        self.time_left.add(seconds)
 
     def write(self, line: str) -> None:
         """Print a line above the bar."""
@@ -163,7 +168,16 @@ class Bar:
         waiting = max(0, self.total - self.done - len(ages))
         if generator.trouble or not (ages or waiting):
             return None
-        return self._time_left.seconds(ages, waiting)
+        return self.time_left.seconds(ages, waiting, self._growth(len(ages) + waiting))
+
+    def _growth(self, left: int) -> float:
+        """Return how many times longer the `left` completions take than those that have ended."""
+        used = self.time_left.used
+        if not (self.growth and used):
+            return 1.0
+        total = self.done + left
+        ended = ((self.done - used) / total, self.done / total)
+        return self.growth.factor(ended, (self.done / total, 1.0))
 
     def _ages(self, generator: Generator) -> list[float]:
         """Return the seconds since each unit in progress began."""

@@ -22,7 +22,10 @@ from core.generate import Generator
 from core.prompts import sampling_for
 from core.types import Completion, Grader, Message, Population, Sampling, Scaffold
 from harness import framing
-from harness.report import plot, run_table
+from harness.plan.lengths import Lengths
+from harness.plan.roofline import Load
+from harness.plan.work import loads_of
+from harness.report import plot, run_table, votes
 from harness.report.data import Results
 from harness.report.final import control, final
 from harness.results import missing_answers, progress, records, warnings, write
@@ -31,6 +34,7 @@ from harness.results.server_warnings import COUNTS
 from harness.session.bar import Bar
 from harness.session.checks import asks_scorer
 from harness.session.contract import Contract
+from harness.session.growth import Growth
 from harness.session.head import head_of, scorer_of, set_of
 from harness.session.requests import Requests
 from harness.session.round import Round
@@ -98,6 +102,12 @@ class Experiment(Generic[A]):
         self.is_stage = bar is not None
         self.allotted = allotted or self.max_completions
         self.bar = bar or Bar(session.name, self.max_completions * len(self.chosen.problems))
+        if not self.is_stage:
+            self.bar.growth = Growth(self._groups, server.dialect.reading)
+
+    def _groups(self, lengths: Lengths) -> list[Load]:
+        """Return the requests of one problem for the expected `lengths`."""
+        return loads_of(self.config, 1, lengths, self.scaffold)
 
     def finish(self, numbers: Sequence[int] = ()) -> Path:
         """Call `run` in a command, and return the results' path. If a signal stops it, exit with
@@ -327,14 +337,14 @@ def show(document: dict[str, Any], path: Path) -> None:
         )
         print(terminal.wrapped(f"cost    {text}", " " * 8))
     print(f"results {path}", flush=True)
+    run = Results(path)
     if warnings.is_ungraded(document):
         print("plot    none: not graded")
     else:
         picture = path.with_suffix(".png")
         with terminal.heartbeat(f"drawing {picture.name}"):
-            plot.plot(document, picture)
+            plot.plot(document, picture, votes.curve(run))
         print(f"plot    {picture}")
-    run = Results(path)
     print(f"report  bash scripts/report.sh {document['experiment']}")
     if compared := control(run):
         print(terminal.wrapped(f"control {compared}", " " * 8))

@@ -48,6 +48,7 @@ class Round(Generic[R]):
         generator = self.session.generator(
             self.session.server, self.bar, self.count or self.bar.arrived
         )
+        self.bar.time_left.sharing = self.session.server.dialect.sharing
         try:
             async with (
                 stopping_children(),

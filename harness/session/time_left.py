@@ -7,7 +7,7 @@ a place is free."""
 
 import heapq
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,11 @@ LONGER = 1.25  # the longest duration over the longest time that was observed (a
 
 
 class TimeLeft:
-    """The time left of a run. All times are in seconds."""
+    """The time left of a run. All times are in seconds. `sharing` says how much faster a server
+    answers fewer requests (Dialect.sharing)."""
 
     def __init__(self) -> None:
+        self.sharing = 0.0
         self._durations: deque[float] = deque(maxlen=RECENT)
         self._in_flight: deque[int] = deque(maxlen=COUNTS)
 
@@ -33,30 +35,51 @@ class TimeLeft:
         """Note that a request has ended."""
         self._durations.append(duration)
 
-    def seconds(self, ages: Sequence[float], waiting: int) -> float | None:
+    @property
+    def used(self) -> int:
+        """The number of ended requests that are used."""
+        return len(self._durations)
+
+    def seconds(self, ages: Sequence[float], waiting: int, growth: float = 1.0) -> float | None:
         """Estimate the time until the requests in flight, which began `ages` ago, and `waiting`
-        others have ended. Return None if too few requests have ended."""
+        others have ended. All of these take `growth` times as long as the ended ones. Return None
+        if too few requests have ended."""
         if ages:
             self._in_flight.append(len(ages))
         if not self._in_flight or len(self._durations) < max(1, SHARE * len(ages)):
             return None
         places = max(1, round(np.mean(self._in_flight)))
-        lifetimes = Lifetimes(self._durations, ages)
+        busy = max(self._in_flight)
+        shrunk = np.array(ages) / growth  # as if requests did not grow
+        lifetimes = Lifetimes(self._durations, shrunk)
         simulated = min(waiting, SIMULATED)
-        ages_of_all = np.array([*ages, *[0.0] * simulated])
+        ages_of_all = np.append(shrunk, np.zeros(simulated))
         ends = []
         for seed in range(DRAWS):
-            rest = lifetimes.rest(ages_of_all, np.random.default_rng(seed))
-            ends.append(_end(rest, places))
+            rng = np.random.default_rng(seed)
+            rest = lifetimes.rest(ages_of_all, rng)
+            ends.append(self._end(rest, places, busy))
         earlier = (waiting - simulated) * lifetimes.mean / places
-        return earlier + float(np.mean(ends))
+        return growth * (earlier + float(np.mean(ends)))
+
+    def _end(self, durations: Seconds, places: int, busy: int) -> float:
+        """Return when the last request ends, if each starts as soon as one of the `places` is free.
+        The durations are those with `busy` requests in flight."""
+        ends = np.zeros(places).tolist()
+        for duration in durations.tolist():
+            heapq.heapreplace(ends, ends[0] + duration)
+        ends.sort()
+        pieces = np.diff(ends, prepend=0.0)  # the times until the next request ends
+        in_flight = np.arange(places, 0, -1)
+        slowness = (in_flight / busy) ** self.sharing
+        return float(pieces @ slowness)
 
 
 class Lifetimes:
     """The distribution of durations, from durations of ended requests and ages of requests in
     flight."""
 
-    def __init__(self, durations: Sequence[float], ages: Sequence[float]) -> None:
+    def __init__(self, durations: Sequence[float], ages: Iterable[float]) -> None:
         ends = np.array(durations)
         times = np.array([*durations, *ages])
         order = np.argsort(times, kind="stable")
@@ -78,11 +101,3 @@ class Lifetimes:
         drawn = passed + (1 - passed) * rng.random(len(ages))
         durations = self._times[np.searchsorted(self._chances, drawn)]
         return np.maximum(0.0, durations - ages)
-
-
-def _end(durations: Seconds, places: int) -> float:
-    """Return when the last request ends, if each starts as soon as one of the `places` is free."""
-    ends = np.zeros(places).tolist()
-    for duration in durations.tolist():
-        heapq.heapreplace(ends, ends[0] + duration)
-    return max(ends)

@@ -90,6 +90,11 @@ function show() {
   }
 }
 
+/** Return the kinds of which there are proofs. */
+function kindsShown() {
+  return Object.keys(KINDS).filter((name) => name === "all" || data.rows.some(KINDS[name]));
+}
+
 function kindButton(name) {
   const choose = () => {
     kind = name;
@@ -115,7 +120,7 @@ function begin(known) {
     ...data.notes.map((note) => quiet(note)),
     ...data.tables.map(tableView),
     h("h2", {}, "Proofs"),
-    h("div", { class: "chips" }, Object.keys(KINDS).map(kindButton), box, counted),
+    h("div", { class: "chips" }, kindsShown().map(kindButton), box, counted),
     h("div", { id: "rows" }),
   );
   show();

@@ -81,7 +81,7 @@ def test_a_partial_run_says_over_how_many_problems(
         f"n={ns[0]}" + f" to {ns[-1]}" * (ns[-1] != ns[0]),
     )
     plot.plot(run.document, results / "accuracy.svg")
-    plot.frontier([run.document] * 2, results / "frontier.svg")
+    plot.frontier([run.document] * 2, [[], []], results / "frontier.svg")
     assert words in (results / "accuracy.svg").read_text()
     assert f">02_rsa_basic.partial {words}<" in (results / "frontier.svg").read_text()
 

@@ -76,6 +76,18 @@ def test_a_beginning_of_several_names_or_of_none_finds_nothing(
         assert listed in str(error.value)
 
 
+def test_a_comparison_without_a_table_yet_is_found(folder: Path) -> None:
+    running = folder / "27_race"
+    running.mkdir()
+    (running / "rsa-seed0.partial.json").write_text("{}")
+    (running / "majority-seed0.json").write_text("{}")
+    assert relative(results_files(["27"], folder), folder) == [
+        "27_race/majority-seed0.json",
+        "27_race/rsa-seed0.partial.json",
+    ]
+    assert comparison(["27"], folder) is None
+
+
 def test_an_empty_folder_has_no_name_to_suggest(tmp_path: Path) -> None:
     with pytest.raises(NoResults, match="Run an experiment first"):
         path_of("02", tmp_path)

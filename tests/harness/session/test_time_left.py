@@ -63,3 +63,22 @@ def test_nothing_is_said_before_a_fifth_of_those_in_flight_have_ended() -> None:
 def test_requests_in_flight_lengthen_the_mean() -> None:
     assert Lifetimes([1.0, 2.0, 3.0], []).mean == pytest.approx(2.0)
     assert Lifetimes([1.0, 2.0, 3.0], [2.5] * 3).mean > 2.2
+
+
+def test_a_server_that_shares_its_speed_ends_its_last_requests_sooner() -> None:
+    alone, shared = TimeLeft(), TimeLeft()
+    shared.sharing = 1.0
+    for time_left in (alone, shared):
+        for duration in np.linspace(8, 12, 40):
+            time_left.add(float(duration))
+        assert time_left.seconds([1.0] * 8, 0) is not None
+    ages = [1.0, 5.0]
+    assert (shared.seconds(ages, 0) or 0) < 0.5 * (alone.seconds(ages, 0) or 0)
+
+
+def test_requests_that_grow_take_longer() -> None:
+    time_left = TimeLeft()
+    for duration in np.linspace(8, 12, 40):
+        time_left.add(float(duration))
+    same = time_left.seconds([0.0] * 4, 16)
+    assert same and time_left.seconds([0.0] * 4, 16, growth=2.0) == pytest.approx(2 * same)
