@@ -33,7 +33,7 @@ PROOF = "proof"  # the answer_type of a problem that asks for a proof
 ANSWERS = "answers"  # the kinds of problems that a grader accepts
 PROOFS = "proofs"
 EITHER = "either"
-P_TRUE = "p_true"  # the value of VERIFY_MODE for P(True)
+P_TRUE = "p_true"  # the value of SCORE for P(True)
 # number of likely tokens to search for True and False, the most that servers return
 TOP_LOGPROBS = 20
 SCORER = "scorer"  # the model at GRADER_URL, as a scaffold addresses it

@@ -11,7 +11,7 @@ from harness.scaffolds.best_of import BEST_OF
 
 N = 8  # number of solutions to choose from
 MAX_TOKENS = 16384  # token cap of one completion, thinking included
-VERIFY_MODE = "verdict"  # "verdict" (after thinking), or "p_true" (P(True), without thinking)
+SCORE = "verdict"  # "verdict" (after thinking), or "p_true" (P(True), without thinking)
 VERIFY_TOKENS = 8192  # token cap of one verdict, thinking included (p_true: 1 token)
 VERIFY_SAMPLES = 4  # verdicts per solution (p_true: 1). Their mean is the score (more: fewer ties)
 VERIFIER = "model"  # "model": the run's model verifies, "scorer": the model at GRADER_URL

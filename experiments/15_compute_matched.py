@@ -50,7 +50,7 @@ entries = [
     entry("01_baseline", name="01_greedy", N=1, TEMPERATURE=0.0),
     entry("13_best_of"),
     entry("13_best_of", name="13_best_of_4", N=4, VERIFY_SAMPLES=2),
-    entry("13_best_of", name="13_best_of_p_true", VERIFY_MODE="p_true", VERIFY_SAMPLES=1),
+    entry("13_best_of", name="13_best_of_p_true", SCORE="p_true", VERIFY_SAMPLES=1),
     entry("14_refinement", N=1, ROUNDS=49),
     entry("28_stepwise"),
     entry("02_rsa_basic", stepwise),

@@ -19,7 +19,7 @@ STEPS = 32  # largest number of steps of a solution
 STEP = "line"
 MAX_TOKENS = 512  # token cap of one step
 # "points": 0 to 7 for the steps so far, "verdict": whether they are right, "p_true": P(True).
-VERIFY_MODE = "points"
+SCORE = "points"
 VERIFY_TOKENS = 8192  # token cap of one judgement, thinking included (p_true: 1 token)
 VERIFY_SAMPLES = 1  # number of judgements of a step (p_true: 1). Their mean is the score
 VERIFIER = "model"  # "model": the run's model verifies, "scorer": the model at GRADER_URL

@@ -29,7 +29,7 @@ Key = Callable[[Messages, int, Sampling], str]  # returns the journal key of a r
 QUESTION: list[Message] = [{"role": "user", "content": MARK}]
 OPENED = "6 times 7 is \\boxed{"
 CAP = 32  # tokens of a continued message
-NEEDS = "P(True) (VERIFY_MODE=p_true) needs"
+NEEDS = "P(True) (SCORE=p_true) needs"
 # Two replies that ignore the seed are hardly equal.
 LETTERS: list[Message] = [{"role": "user", "content": "Write 12 random letters."}]
 LETTERS_SEED = 1234  # not 0, which some servers take for no seed
@@ -128,7 +128,7 @@ class Trials:
     def _unable(self, finding: str) -> UserError:
         return UserError(
             f"{NEEDS} log probabilities of a begun answer, but the server at "
-            f"{self._server.base_url} {finding}. Set VERIFY_MODE=verdict, or choose another server"
+            f"{self._server.base_url} {finding}. Set SCORE=verdict, or choose another server"
         )
 
     def recall_seeds(self) -> None:

@@ -34,7 +34,7 @@ def loads_of(config: Asking, count: int, lengths: Lengths, planned: Bounded) -> 
     result = []
     for t in range(requests.steps + 1):
         result.append(requests.solutions(t))
-        if t < requests.steps and requests.verify_mode:
+        if t < requests.steps and requests.score:
             result.append(requests.verifications(t))
     rest = count * planned.max_completions(config) - sum(load.count for load in result)
     if rest > 0:
@@ -60,7 +60,7 @@ class _Requests:
         self._longest_answer = max(self._cap, self._more_tokens)
         self._longest = self._cap + self._more_tokens
         self.steps: int = self._constants.get("T", 0)
-        self.verify_mode: str = self._constants.get("VERIFY_MODE", "")
+        self.score: str = self._constants.get("SCORE", "")
 
     def solutions(self, t: int) -> Load:
         """Return the solutions of step `t`, which aggregate K candidates if t > 0."""
@@ -77,7 +77,7 @@ class _Requests:
         """Return the verifications of step `t`."""
         prompt = self._lengths.prompt + min(self._lengths.answer, self._cap)
         most_prompt = self._lengths.prompt + self._longest_answer
-        if self.verify_mode == "p_true":  # one token, without thinking
+        if self.score == "p_true":  # one token, without thinking
             return Load(("verify", t), self._samples, prompt, np.ones(1), at_most=(most_prompt, 1))
         count = self._samples * self._constants["VERIFY_SAMPLES"]
         sample = self._lengths.verifications

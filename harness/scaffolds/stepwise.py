@@ -2,7 +2,7 @@
 
 A step is a line or a paragraph. The request opens the answer with the steps so far, as budget
 forcing does, so the model does not think between steps. The score of a step judges all steps up to
-it. With VERIFY_MODE = "points" it is 0 to 7 points in Nomos' words. "verdict" and "p_true" ask
+it. With SCORE = "points" it is 0 to 7 points in Nomos' words. "verdict" and "p_true" ask
 whether all steps are right (verification.py). Equal steps are scored once, and a single step is not
 scored. With a line as a step, a blank line is a step of its own."""
 
@@ -43,7 +43,7 @@ class Constants(Verifying):
     N: int = constant(4, "number of next steps to choose from", 1, 1024)
     STEPS: int = constant(32, "largest number of steps of a solution", 1, 1000)
     STEP: str = constant("line", "unit of a step", choices=tuple(BREAKS))
-    VERIFY_MODE: str = constant(
+    SCORE: str = constant(
         "points", "method of scoring a step", choices=("points", "verdict", "p_true")
     )
     VERIFY_SAMPLES: int = constant(
@@ -101,7 +101,7 @@ async def score(problem: Problem, members: Population, t: int, ask: Ask, config:
     }
     if len(judged) < 2:
         return
-    judging = nomos.POINTS if config.VERIFY_MODE == "points" else STEPS
+    judging = nomos.POINTS if config.SCORE == "points" else STEPS
     await verify(problem, list(judged.values()), t, ask, config, judging)
     for member in members:
         text = member.completion.text

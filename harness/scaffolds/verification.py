@@ -1,7 +1,7 @@
 """Self-verification: the model judges the answer text of each candidate (whatever CARRY is), with a
 score in [0, 1].
 
-With VERIFY_MODE = "verdict", the model thinks and is asked for a last line "Verdict: True" or
+With SCORE = "verdict", the model thinks and is asked for a last line "Verdict: True" or
 "Verdict: False". The score is the mean of the readable verdicts among VERIFY_SAMPLES. With
 "p_true", the model does not think. The score is P(True) from one token's logprobs (arXiv
 2207.05221). An unreadable verdict is None. If all are None, so is the score.
@@ -34,9 +34,7 @@ Names = tuple[str | int, ...]
 
 
 class Verifying(Constants):
-    VERIFY_MODE: str = constant(
-        "verdict", "method of verifying a candidate", choices=("verdict", P_TRUE)
-    )
+    SCORE: str = constant("verdict", "method of verifying a candidate", choices=("verdict", P_TRUE))
     VERIFY_TOKENS: int = constant(
         8192, "token cap of one verdict, thinking included (1 for p_true)", 1, 1_000_000
     )
@@ -53,7 +51,7 @@ class Verifying(Constants):
 def verdict_count(config: Verifying) -> int:
     """Return VERIFY_SAMPLES, but 1 for P(True), because a repeated request gives the same
     probability."""
-    return 1 if config.VERIFY_MODE == P_TRUE else config.VERIFY_SAMPLES
+    return 1 if config.SCORE == P_TRUE else config.VERIFY_SAMPLES
 
 
 class Judging(NamedTuple):
@@ -81,7 +79,7 @@ async def verify_one(
     `self_score` (the mean verdict) of `member`, and note unreadable verdicts. `config` has
     VERIFY_TOKENS."""
     messages = judging.messages(problem, text)
-    is_token = getattr(config, "VERIFY_MODE", "") == P_TRUE
+    is_token = getattr(config, "SCORE", "") == P_TRUE
     changes: dict[str, Any] = {
         "max_tokens": config.VERIFY_TOKENS,
         "answer_opening": judging.opening,

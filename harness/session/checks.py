@@ -78,7 +78,7 @@ def check_context(server: Server, config: Asking, framed: Framing | None = None)
     if isinstance(config, Paid):
         check_prices(card, server.model, config)
     # the scorer verifies on its own server (check_scorer)
-    names = ("WAITS", "ELICIT") if asks_scorer(config) else ("WAITS", "ELICIT", "VERIFY_MODE")
+    names = ("WAITS", "ELICIT") if asks_scorer(config) else ("WAITS", "ELICIT", "SCORE")
     _check_continues(card, config, names)
     if framed is None:
         framed = framing.from_config(config, card)
@@ -93,7 +93,7 @@ def asks_scorer(config: Asking) -> bool:
 def logprobs_of(config: Asking, is_scorer: bool) -> int:
     """Return the number of alternatives that P(True) requests to the run's model ask for, or to the
     scorer, or 0 without such requests."""
-    if getattr(config, "VERIFY_MODE", "") != P_TRUE or asks_scorer(config) != is_scorer:
+    if getattr(config, "SCORE", "") != P_TRUE or asks_scorer(config) != is_scorer:
         return 0
     return TOP_LOGPROBS
 
@@ -112,7 +112,7 @@ def check_scorer(scorer: Server | None, config: Asking) -> None:
     """Raise UserError if VERIFIER=scorer, but the `scorer` can't verify."""
     if scorer and asks_scorer(config):
         scorer.card.sampled(config)
-        _check_continues(scorer.card, config, ("VERIFY_MODE",))
+        _check_continues(scorer.card, config, ("SCORE",))
 
 
 def _check_continues(card: Card, config: Asking, names: tuple[str, ...]) -> None:

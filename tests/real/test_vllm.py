@@ -119,7 +119,7 @@ def test_rsa_and_self_verification_run(vllm: Server, tmp_path: Path) -> None:
         "0.32.0",
     )
     verdicts = run("03_rsa_verify", tmp_path / "verdict", vllm, *small, "VERIFY_TOKENS=300")
-    p_trues = run("03_rsa_verify", tmp_path / "p_true", vllm, *small, "VERIFY_MODE=p_true")
+    p_trues = run("03_rsa_verify", tmp_path / "p_true", vllm, *small, "SCORE=p_true")
     for name, document in (("02", rsa), ("03 verdict", verdicts), ("03 p_true", p_trues)):
         steps = [step["mean_accuracy"]["value"] for step in document["metrics"]["steps"]]
         checked = document["metrics"].get("verification", {})

@@ -22,7 +22,7 @@ from tests.helpers.asking import ask
 from tests.helpers.runs import TWO, load
 
 pytestmark = pytest.mark.usefixtures("hurried")
-P_TRUE: dict[str, Any] = {"N": 2, "VERIFY_MODE": "p_true", "CONCURRENCY": 4}
+P_TRUE: dict[str, Any] = {"N": 2, "SCORE": "p_true", "CONCURRENCY": 4}
 TOKENS = [{"token": " True", "logprob": -0.1}, {"token": " False", "logprob": -2.5}]
 
 
@@ -238,7 +238,7 @@ def test_p_true_ends_before_the_first_sample_if_it_can_not_work(
     particular: Any, results: Path, refused: tuple[str, ...], changes: dict[str, bool], words: str
 ) -> None:
     here = particular(*refused, **changes)
-    with pytest.raises(UserError, match=f"VERIFY_MODE=p_true.*{words}") as raised:
+    with pytest.raises(UserError, match=f"SCORE=p_true.*{words}") as raised:
         solve_sync(BEST_OF, TWO, name="best", **P_TRUE)
     assert "\n" not in str(raised.value)
     assert here.bodies == here.trials

@@ -42,7 +42,7 @@ def test_any_constants_are_planned_and_expected_is_never_above_at_most(
     values["K"] = min(values["N"], values["K"])
     overrides = [f"{name}={value}" for name, value in values.items()]
     if mode:
-        overrides.append(f"VERIFY_MODE={mode}")
+        overrides.append(f"SCORE={mode}")
     config: Any = rsa(*overrides, name="03_rsa_verify" if mode else "02_rsa_basic")
     scaffold: Bounded = RSA_VERIFIED if mode else RSA
     plan = estimate.Plan(config, count, ASSUMED, place(kv=kv), scaffold)

@@ -13,7 +13,7 @@ OWN: dict[str, Any] = {
     "STEPS": 4,
     "STEP": "line",
     "VERIFY_SAMPLES": 1,
-    "VERIFY_MODE": "points",
+    "SCORE": "points",
 }
 
 

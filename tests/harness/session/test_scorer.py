@@ -84,7 +84,7 @@ def test_a_repeated_run_asks_neither_server(
 ) -> None:
     sizes: dict[str, Any] = {"K": 2, "T": 1} if scaffold is RSA_VERIFIED else {}
     if scaffold is STEPWISE:
-        sizes = {"STEPS": 2, "VERIFY_MODE": "verdict"}
+        sizes = {"STEPS": 2, "SCORE": "verdict"}
     documents = []
     for _ in range(2):
         solve_sync(scaffold, TWO, name="mine", **SIZE, **sizes)
@@ -214,7 +214,7 @@ def test_the_embedded_model_scores_for_itself_as_a_second_server(
 
 
 def test_a_scorer_without_an_address_is_started_here(engine: Any, results: Path) -> None:
-    words = ("LIMIT=1", "N=2", "MAX_TOKENS=300", "VERIFIER=scorer", "VERIFY_MODE=p_true")
+    words = ("LIMIT=1", "N=2", "MAX_TOKENS=300", "VERIFIER=scorer", "SCORE=p_true")
     settings = {"BASE_URL": engine.base_url, "GRADER_MODEL": "embedded"}
     status, out, err = run("13_best_of", *words, **settings)
     assert status == 0, err
