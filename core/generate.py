@@ -264,6 +264,7 @@ class Generator:
     async def _ask(self, request: Request) -> Completion:
         """Request a new completion. Raises Failure."""
         await self.trials.check_probabilities(request)
+        await self.trials.check_confidences(request)
         await self.trials.compare_seeds(request)
         sampling = request.sampling
         body = chat_body(self.server, request)
