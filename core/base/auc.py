@@ -31,21 +31,28 @@ def pooled_auc(right: Sequence[Values], wrong: Sequence[Values]) -> Estimate | N
     n = len(right)
     if n < 2:
         return Estimate(value, 0.0, 1.0, n)
-    effects = np.zeros(n)
-    for i in range(n):
-        of_right = _deviation(auc(right[i], all_wrong), value, len(right[i]))
-        of_wrong = _deviation(auc(all_right, wrong[i]), value, len(wrong[i]))
-        effects[i] = of_right / len(all_right) + of_wrong / len(all_wrong)
+    effects = _effects(right, all_wrong, value)
+    effects -= _effects(wrong, all_right, 1 - value)
     low, high = interval_of_effective_number(value + n * effects)
-    return Estimate(value, max(0.0, low), min(1.0, high), n)
+    low = max(0.0, low)
+    high = min(1.0, high)
+    return Estimate(value, low, high, n)
 
 
 def _joined(scores: Sequence[Values]) -> Array:
-    parts = [np.asarray(own, dtype=np.float64) for own in scores]
-    return np.concatenate(parts) if parts else np.zeros(0)
+    joined: list[float] = []
+    for own in scores:
+        joined.extend(own)
+    return np.array(joined, dtype=np.float64)
 
 
-def _deviation(own: float | None, value: float, count: int) -> float:
-    """Return how much the `count` candidates of a problem differ from the AUC in all. Their `own`
-    AUC is None without candidates."""
-    return 0.0 if own is None else count * (own - value)
+def _effects(scores: Sequence[Values], others: Array, value: float) -> Array:
+    """Return the effect of each problem's candidates on `value`, the chance that any candidate of
+    this kind scores above one of the `others`."""
+    count = sum(map(len, scores))
+    effects = np.zeros(len(scores))
+    for i, own in enumerate(scores):
+        own_value = auc(own, others)
+        if own_value is not None:
+            effects[i] = len(own) / count * (own_value - value)
+    return effects

@@ -1,5 +1,5 @@
-"""Measure from stored results how well the scores of candidates tell right from wrong ones, and how
-often each way of choosing by them is right.
+"""Measure from stored results how well scores tell right from wrong candidates, and how often each
+way of choosing by them is right.
 
 A candidate counts if it is finished, and has a score and a grade. Each population with such
 candidates makes one choice. Figures have intervals over problems. Merged runs of a problem form one
@@ -33,6 +33,9 @@ class Candidate:
     member: MemberResult
 
 
+Row = tuple[Candidate, str]  # a candidate and its problem
+
+
 @dataclass(frozen=True)
 class Choice:
     """A choice among the `candidates` of a population of a problem."""
@@ -55,28 +58,34 @@ class Choice:
     def vote(self) -> float:
         """The share of right answers among the winners of the vote."""
         members = [candidate.member for candidate in self.candidates]
-        return vote_score(members, [float(each.is_right) for each in self.candidates])
+        rights = [float(candidate.is_right) for candidate in self.candidates]
+        return vote_score(members, rights)
 
     @property
     def weighted_vote(self) -> float:
         """The share of right answers among the answers with the largest sum of scores. Without
         answers, it is 0. If all scores are 0, it is the vote."""
         groups = self._groups
-        sums = {group: sum(each.score for each in own) for group, own in groups.items()}
-        if not any(sums.values()):
-            return self.vote
+        sums = {}
+        for group, own in groups.items():
+            sums[group] = sum(candidate.score for candidate in own)
         largest = max(sums.values(), default=0.0)
-        winners = [groups[group] for group in sums if sums[group] >= largest - NEAR]
-        shares = [fmean(candidate.is_right for candidate in own) for own in winners]
-        return fmean(shares) if shares else 0.0
+        if largest == 0:
+            return self.vote
+        shares = []
+        for group, own in groups.items():
+            if sums[group] >= largest - NEAR:
+                shares.append(fmean(candidate.is_right for candidate in own))
+        return fmean(shares)
 
     @property
     def agreement(self) -> float:
         """The chance that the answer of the candidate with the best score wins the vote, maybe with
         others."""
-        most = max(map(len, self._groups.values()), default=0)
-        winning = {group for group, own in self._groups.items() if len(own) == most}
-        return fmean(candidate.member.group in winning for candidate in self._best)
+        groups = self._groups
+        most = max(map(len, groups.values()), default=0)
+        winners = [group for group in groups if len(groups[group]) == most]
+        return fmean(candidate.member.group in winners for candidate in self._best)
 
     @property
     def _best(self) -> list[Candidate]:
@@ -126,21 +135,21 @@ class Scores:
     @property
     def has_votes(self) -> bool:
         """True if answers have been grouped."""
-        members = (each.member for choice in self.choices for each in choice.candidates)
-        return any(member.group is not None for member in members)
+        return any(candidate.member.group is not None for candidate, _ in self._rows())
 
     @property
     def has_weights(self) -> bool:
         """True if the scores can be added: none is negative."""
-        scores = (each.score for choice in self.choices for each in choice.candidates)
-        return self.has_votes and min(scores) >= 0
+        return self.has_votes and all(candidate.score >= 0 for candidate, _ in self._rows())
 
     def within(self) -> Estimate:
         """Return the mean of the AUCs within problems that have both right and wrong
         candidates."""
         by_problem = defaultdict[str, list[float]](list)
         for problem in self._problems:
-            own = [each for candidates, _ in _populations(problem) for each in candidates]
+            own: list[Candidate] = []
+            for candidates, _ in _populations(problem):
+                own += candidates
             area = stats.auc(_scores(own, True), _scores(own, False))
             if area is not None:
                 by_problem[problem.id].append(area)
@@ -149,8 +158,8 @@ class Scores:
     def pooled(self) -> Estimate | None:
         """Return the AUC over all candidates, or None without both right and wrong ones."""
         by_problem = defaultdict[str, list[Candidate]](list)
-        for choice in self.choices:
-            by_problem[choice.problem] += choice.candidates
+        for candidate, problem in self._rows():
+            by_problem[problem].append(candidate)
         right = [_scores(own, True) for own in by_problem.values()]
         wrong = [_scores(own, False) for own in by_problem.values()]
         return pooled_auc(right, wrong)
@@ -176,19 +185,25 @@ class Scores:
         """Divide the candidates by their scores into tenths, or fewer than MANY into fifths, the
         lowest scores first. Equal scores stay together, so parts may differ in size or be
         missing."""
-        rows = [(each, choice.problem) for choice in self.choices for each in choice.candidates]
+        rows = list(self._rows())
         count = TENTHS if len(rows) >= MANY else FIFTHS
         places = _middle_places([candidate.score for candidate, _ in rows])
-        by_part = defaultdict[int, list[tuple[Candidate, str]]](list)
+        by_part = defaultdict[int, list[Row]](list)
         for row, place in zip(rows, places, strict=True):
-            by_part[math.floor(count * place)].append(row)
-        parts = []
-        for number in sorted(by_part):
-            own = by_part[number]
-            scores = [candidate.score for candidate, _ in own]
-            right = mean_share((problem, float(each.is_right)) for each, problem in own)
-            parts.append(Part(min(scores), max(scores), len(own), right))
-        return parts
+            number = math.floor(count * place)
+            by_part[number].append(row)
+        return [_part(by_part[number]) for number in sorted(by_part)]
+
+    def _rows(self) -> Iterator[Row]:
+        for choice in self.choices:
+            for candidate in choice.candidates:
+                yield candidate, choice.problem
+
+
+def _part(rows: Sequence[Row]) -> Part:
+    scores = [candidate.score for candidate, _ in rows]
+    right = mean_share((problem, float(candidate.is_right)) for candidate, problem in rows)
+    return Part(min(scores), max(scores), len(rows), right)
 
 
 def _populations(problem: ProblemResult) -> Iterator[tuple[list[Candidate], int]]:
@@ -213,7 +228,8 @@ def _scores(candidates: Sequence[Candidate], is_right: bool) -> list[float]:
 def _middle_places(scores: Sequence[float]) -> list[float]:
     """Return the place of each score in ascending order, in (0, 1). Equal scores share the middle
     of their places."""
-    by_score = defaultdict[float, list[int]](list)
-    for rank, i in enumerate(sorted(range(len(scores)), key=scores.__getitem__)):
-        by_score[scores[i]].append(rank)
-    return [(fmean(by_score[score]) + 0.5) / len(scores) for score in scores]
+    ranks = defaultdict[float, list[int]](list)
+    for rank, score in enumerate(sorted(scores)):
+        ranks[score].append(rank)
+    places = {score: (fmean(own) + 0.5) / len(scores) for score, own in ranks.items()}
+    return [places[score] for score in scores]
