@@ -36,7 +36,7 @@ EITHER = "either"
 P_TRUE = "p_true"  # the value of SCORE for P(True)
 # number of likely tokens to search for True and False, the most that servers return
 TOP_LOGPROBS = 20
-SCORER = "scorer"  # the model at GRADER_URL, as a scaffold addresses it
+SCORER = "scorer"  # the model at SCORER_URL, as a scaffold addresses it
 MAX_POINTS = 7  # most points of a proof, as at olympiads
 GOOD = 6  # the fewest points of a proof that is right except for slips
 MAX_ANSWER_CHARS = 1000  # a longer text is not an answer

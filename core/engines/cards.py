@@ -123,6 +123,7 @@ class Card:
     shots: Annotated[int, Meta(ge=0)] | Text = 0
     system: str = ""
     prompt: Text = ""
+    scorer: Text = ""
     sampling: Mapping[Annotated[str, _one_of(*SAMPLING)], int | float] = field(default_factory=dict)
     send: Mapping[str, Any] = field(default_factory=dict)
     constants: Mapping[str, int | float | str] = field(default_factory=dict)

@@ -43,7 +43,7 @@ class Verifying(Constants):
     )
     VERIFIER: str = constant(
         "model",
-        "the model that verifies: the run's, or the one at GRADER_URL (scorer)",
+        "the model that verifies: the run's, or the one at SCORER_URL (scorer)",
         choices=("model", SCORER),
     )
 

@@ -4,7 +4,7 @@ All checks raise UserError."""
 
 from core.base.errors import UserError
 from core.constants import Asking, Paid, Shuffled
-from core.engines import environment
+from core.engines import environment, wanted
 from core.engines.cards import Card
 from core.engines.protocol import Server
 from core.eval import by_answer
@@ -86,7 +86,7 @@ def check_context(server: Server, config: Asking, framed: Framing | None = None)
 
 
 def asks_scorer(config: Asking) -> bool:
-    """Return whether the constant VERIFIER selects the model at GRADER_URL."""
+    """Return whether the constants select the second model, the scorer."""
     return getattr(config, "VERIFIER", "") == SCORER
 
 
@@ -100,10 +100,10 @@ def logprobs_of(config: Asking, is_scorer: bool) -> int:
 
 def check_scorer_is_set() -> None:
     """Raise UserError if no server is named for the scorer."""
-    if not environment.has_own_grader(""):
+    if not environment.has_second(wanted.SCORER):
         raise UserError(
-            "VERIFIER=scorer needs a second model, but GRADER_URL and GRADER_MODEL are not set. "
-            "Set GRADER_URL to its server's address or GRADER_MODEL to a model, or set "
+            "VERIFIER=scorer needs a second model, but SCORER_URL and SCORER_MODEL are not set. "
+            "Set SCORER_URL to its server's address or SCORER_MODEL to a model, or set "
             "VERIFIER=model"
         )
 
