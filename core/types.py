@@ -121,6 +121,8 @@ class Sampling:
     wait_word: str = WAIT  # text that continues thinking
     stop: str = ""  # the server ends the completion before this text ("": off)
     sum_logprobs: bool = False  # sets Completion.logprob
+    # asks a reward model for Completion.scores. This text separates the steps of a solution
+    reward: str = ""
     elicit: str = (
         ""  # Problem.form_and_type. A reply without such an answer is continued once ("": off)
     )
@@ -201,6 +203,8 @@ class Completion:
     # first answer token -> natural log-probability
     logprobs: dict[str, float] = field(default_factory=dict)
     logprob: float | None = None
+    # of a reward model: one for the whole solution, or one for each step
+    scores: list[float] = field(default_factory=list)
     # if the server's context ended the reply before its token cap, its tokens with the prompt
     context: int = 0
     origin: str = field(default="", compare=False)  # the server (Server.origin), or ""
@@ -240,7 +244,7 @@ class Completion:
     def _lacks_answer(self) -> bool:
         """True if the reply ended normally, called no tool, and contains no answer."""
         has_ended = not (self.error or self.truncated or self.filtered or self.only_calls)
-        return has_ended and not self.text.strip()
+        return has_ended and not (self.text.strip() or self.scores)
 
     @property
     def counted(self) -> tuple[int | None, int | None, int | None]:

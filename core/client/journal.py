@@ -40,6 +40,7 @@ from core.base.files import NOTHING_LOST, open_unlinked, write_error
 from core.types import Completion, Message
 
 SYNC_SECONDS = 2.0
+RARE = ("context", "scores")  # fields of a completion that records omit if they are empty
 _MOVED = "the records are in the journal that was moved, or lost with a removed one"
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND
 
@@ -220,8 +221,11 @@ class Journal(Archive):
         payment gives money back. Raises UserError if writing fails. Then the journal contains only
         the earlier records."""
         offset = self._own_file.end
-        omitted = ("key", "reused") if completion.context else ("key", "reused", "context")
-        fields = {name: value for name, value in vars(completion).items() if name not in omitted}
+        fields = {
+            name: value
+            for name, value in vars(completion).items()
+            if name not in ("key", "reused") and (value or name not in RARE)
+        }
         record = {"key": completion.key, "completion": fields, "messages": list(messages)}
         self._append(record, paid)
         self._own_file.offsets[int(completion.key, 16)] = offset

@@ -5,7 +5,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -53,6 +53,7 @@ class Reply:
     logprobs: dict[str, float]  # alternative for the first token -> natural log-probability
     # the sum of the tokens' natural log-probabilities, or None if unknown (see _logprob)
     logprob: float | None = None
+    scores: list[float] = field(default_factory=list)  # of a reward model
 
     @property
     def counted(self) -> Counted:
@@ -93,8 +94,8 @@ class _Draft:
         if any(message.get(field) for field in _CALLS):
             self.calls_tool = True
         self.tokens += queries.objects(choice.get("logprobs"), "content")
-        for field in ("content", "reasoning_content", "reasoning", "refusal"):
-            for name, text in _parts(field, message.get(field)):
+        for source in ("content", "reasoning_content", "reasoning", "refusal"):
+            for name, text in _parts(source, message.get(source)):
                 self.pieces[name].append(text)
 
     def _message(self, choice: Mapping[str, Any]) -> Any:
