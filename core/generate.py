@@ -266,6 +266,7 @@ class Generator:
         if request.sampling.reward:
             return await rewards.score(self.client, request)
         await self.trials.check_probabilities(request)
+        await self.trials.check_confidences(request)
         await self.trials.compare_seeds(request)
         sampling = request.sampling
         body = chat_body(self.server, request)

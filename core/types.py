@@ -34,6 +34,7 @@ ANSWERS = "answers"  # the kinds of problems that a grader accepts
 PROOFS = "proofs"
 EITHER = "either"
 P_TRUE = "p_true"  # the value of SCORE for P(True)
+CONFIDENCE = "confidence"  # the value of SCORE for the confidence of the solution's own tokens
 # number of likely tokens to search for True and False, the most that servers return
 TOP_LOGPROBS = 20
 SCORER = "scorer"  # the model at SCORER_URL, as a scaffold addresses it
@@ -121,6 +122,7 @@ class Sampling:
     wait_word: str = WAIT  # text that continues thinking
     stop: str = ""  # the server ends the completion before this text ("": off)
     sum_logprobs: bool = False  # sets Completion.logprob
+    confidences: bool = False  # sets Completion.confidences
     # asks a reward model for Completion.scores. This text separates the steps of a solution
     reward: str = ""
     elicit: str = (
@@ -146,9 +148,9 @@ class Sampling:
 
     def with_changes(self, **changes: Any) -> "Sampling":
         """Return the parameters with `changes`. Requests with changes are side calls, so nothing is
-        elicited."""
-        if not changes:
-            return self
+        elicited. But `confidences` alone only tells more about a solution."""
+        if changes.keys() <= {"confidences"}:
+            return replace(self, **changes)
         return replace(self, **{"elicit": "", **changes})
 
     @property
@@ -183,7 +185,10 @@ class Completion:
     `logprob` sums the natural log-probabilities of all tokens of the reply: thinking, answer and,
     if listed, the end token. SGLang's values include the temperature, but values of llama.cpp and
     vLLM do not. `logprob` is None if it was not requested, if a token lacks a log-probability, or
-    if the reply has several pieces (forced answers, waits)."""
+    if the reply has several pieces (forced answers, waits).
+
+    `confidences` has the confidence in nats of each listed token of all pieces, thinking included
+    (core/client/logprobs.py). It is empty if not requested, or if a piece lists none."""
 
     key: str
     seed: int
@@ -203,6 +208,7 @@ class Completion:
     # first answer token -> natural log-probability
     logprobs: dict[str, float] = field(default_factory=dict)
     logprob: float | None = None
+    confidences: list[float] = field(default_factory=list)
     # of a reward model: one for the whole solution, or one for each step
     scores: list[float] = field(default_factory=list)
     # if the server's context ended the reply before its token cap, its tokens with the prompt

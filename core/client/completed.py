@@ -48,6 +48,7 @@ def completion_of(reply: Reply, server: Server, seed: int, sampling: Sampling) -
         completion_tokens=reply.completion_tokens,
         logprobs=reply.logprobs if sampling.opening and not is_new_turn else {},
         logprob=reply.logprob if sampling.sum_logprobs and not is_new_turn else None,
+        confidences=reply.confidences if sampling.confidences and not is_new_turn else [],
         context=full_context(reply, sampling),
         model=reply.model,
     )

@@ -128,11 +128,15 @@ def summed(completion: Completion, reply: Reply) -> Completion:
         prompt = completion.prompt_tokens + reply.prompt_tokens
         cached = completion.cached_tokens + reply.cached_tokens
         written = completion.completion_tokens + reply.completion_tokens
+    confidences: list[float] = []
+    if completion.confidences and reply.confidences:
+        confidences = [*completion.confidences, *reply.confidences]
     return replace(
         completion,
         prompt_tokens=prompt,
         cached_tokens=cached,
         completion_tokens=written,
         logprob=None,  # the model did not write the text between the completion and the reply
+        confidences=confidences,
         model=reply.model or completion.model,
     )

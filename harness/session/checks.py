@@ -9,14 +9,23 @@ from core.engines.cards import Card
 from core.engines.protocol import Server
 from core.eval import by_answer
 from core.grading.ungraded import ungraded
-from core.types import ANSWERS, EITHER, P_TRUE, PROOFS, SCORER, TOP_LOGPROBS, Grader
+from core.types import (
+    ANSWERS,
+    CONFIDENCE,
+    EITHER,
+    P_TRUE,
+    PROOFS,
+    SCORER,
+    TOP_LOGPROBS,
+    Grader,
+)
 from harness import framing
 from harness.framing import Framing
 from harness.problems.sets import ProblemSet
 
 ROOM = 1024  # tokens of the context that are reserved for the prompt
 # values of constants for which a server need not continue messages
-NOT_CONTINUED = (0, "verdict", "points")
+NOT_CONTINUED = (0, "verdict", "points", CONFIDENCE)
 
 
 def taken_by(grader: Grader | None) -> str:
@@ -126,9 +135,9 @@ def _check_continues(card: Card, config: Asking, names: tuple[str, ...]) -> None
                 "says that its server can't (continues = false). Leave it out, or choose another "
                 "server"
             )
-        if value == P_TRUE and "logprobs" in card.never:
+        if value in (P_TRUE, CONFIDENCE) and "logprobs" in card.never:
             raise UserError(
-                f"{name}=p_true needs logprobs, which the card {card.name} never asks for (never)"
+                f"{name}={value} needs logprobs, which the card {card.name} never asks for (never)"
             )
 
 

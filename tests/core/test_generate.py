@@ -69,6 +69,7 @@ LEFT_OUT |= {
     "answer_tokens": 0,
     "elicit": "",
     "sum_logprobs": False,
+    "confidences": False,
     "waits": 0,
     "wait_word": "Wait",
     "stop": "",
