@@ -35,6 +35,7 @@ PROOFS = "proofs"
 EITHER = "either"
 P_TRUE = "p_true"  # the value of SCORE for P(True)
 CONFIDENCE = "confidence"  # the value of SCORE for the confidence of the solution's own tokens
+REWARD = "reward"  # the value of SCORE for a reward model, the scorer
 # number of likely tokens to search for True and False, the most that servers return
 TOP_LOGPROBS = 20
 SCORER = "scorer"  # the model at SCORER_URL, as a scaffold addresses it

@@ -29,7 +29,7 @@ from harness.results import missing_answers, progress, records, warnings, write
 from harness.results.metrics import RunMetrics
 from harness.results.server_warnings import COUNTS
 from harness.session.bar import Bar
-from harness.session.checks import asks_scorer
+from harness.session.checks import asks_for_rewards, asks_scorer
 from harness.session.contract import Contract
 from harness.session.head import head_of, scorer_of, set_of
 from harness.session.requests import Requests, SecondModels
@@ -82,7 +82,8 @@ class Experiment(Generic[A]):
         scorer = session.scorer
         if scorer and asks_scorer(config):
             self.scorer_sampling = Sampling.from_config(scorer.card.sampled(config), are_proofs)
-            self.document["scorer"] = scorer_of(scorer, self.scorer_sampling)
+            sampling = None if asks_for_rewards(config) else self.scorer_sampling
+            self.document["scorer"] = scorer_of(scorer, sampling)
             scorer_prices = scorer.card.price
         self.figures = RunMetrics(
             len(self.chosen.problems), prices=card.price, scorer_prices=scorer_prices

@@ -69,6 +69,8 @@ class Requests:
                 f'"{SCORER}". Add one to its constants (harness/scaffolds/verification.py)'
             )
         sampling = replace(self.scorer_sampling, **changes)
+        if sampling.reward:  # a score depends on no other parameter
+            sampling = Sampling(reward=sampling.reward)
         completion = await scorer(messages, seed, sampling, priority)
         return ScorerCompletion(**vars(completion))
 
