@@ -51,6 +51,8 @@ entries = [
     entry("13_best_of"),
     entry("13_best_of", name="13_best_of_4", N=4, VERIFY_SAMPLES=2),
     entry("13_best_of", name="13_best_of_p_true", SCORE="p_true", VERIFY_SAMPLES=1),
+    entry("13_best_of", name="13_best_of_vote", CHOOSE="weighted_vote"),
+    entry("13_best_of", name="13_best_of_confidence", SCORE="confidence", CHOOSE="weighted_vote"),
     entry("14_refinement", N=1, ROUNDS=49),
     entry("28_stepwise"),
     entry("02_rsa_basic", stepwise),
