@@ -6,10 +6,11 @@ it. With SCORE = "points" it is 0 to 7 points in Nomos' words. "verdict" and "p_
 all steps are right (verification.py), and "reward" asks a reward model (reward.py). Equal steps are
 scored once. With a line as a step, a blank line is a step of its own.
 
-BEAM > 1 is a beam search (as in search-and-learn). The BEAM best partial solutions are kept, and
-share the N next steps equally. A kept solution that states an answer is finished, and has its place
-in the beam no longer. The finished solution with the best score wins. STEP_SCORES combines the
-scores of a solution's steps. A process reward model scores all of them anew."""
+BEAM > 1 is a beam search as in search-and-learn. The BEAM best partial solutions are kept, and
+share the N next steps equally. A kept solution that states an answer is finished, and keeps its
+place, so that the search ends (in search-and-learn it gives its place up). The finished solution
+with the best score wins. STEP_SCORES combines the scores of a solution's steps. A process reward
+model scores all of them anew."""
 
 import asyncio
 from collections.abc import Sequence
