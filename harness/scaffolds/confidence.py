@@ -18,6 +18,7 @@ from core.constants import ConstantGroup, constant
 from core.types import Ask, Population, Problem
 
 LARGEST_GROUP = 2048  # tokens, DeepConf's groups and tail
+DIGITS = 6  # of a score
 PARTS = 8  # by default, a group is this part of MAX_TOKENS
 UNLISTED = "missing log probabilities"  # a note on a solution
 
@@ -79,6 +80,6 @@ async def score(problem: Problem, population: Population, t: int, ask: Ask, conf
             continue
         confidences = member.completion.confidences
         if confidences:
-            member.self_score = measure(confidences, group)
+            member.self_score = round(measure(confidences, group), DIGITS)
         else:
             member.notes.append(UNLISTED)

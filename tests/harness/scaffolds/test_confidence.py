@@ -1,9 +1,11 @@
 """Scores from confidences, the weighted vote and its filter, each against DeepConf's or
 search-and-learn's definition in plain Python."""
 
+import json
 import math
 import random
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,14 @@ import pytest
 from core.base.errors import UserError
 from core.rsa import RSA
 from core.types import CONFIDENCE, Completion, NamedPopulation, Population
+from harness.run import solve_sync
 from harness.scaffolds import confidence
 from harness.scaffolds.best_of import BEST_OF, best_of, weighted_vote
 from harness.scaffolds.confidence import LARGEST_GROUP, UNLISTED, Confident, group_size
 from harness.scaffolds.rsa_verified import RSA_VERIFIED
 from tests.fakes.model import Model, Names, constants_with, run, traced
+from tests.fakes.server import ScriptedServer
+from tests.helpers.runs import TWO, journal_lines, load
 
 SURE: dict[str, Any] = {"N": 4, "SCORE": CONFIDENCE}
 
@@ -161,3 +166,17 @@ def test_the_second_model_has_no_part_in_a_confidence() -> None:
     for scaffold in (BEST_OF, RSA_VERIFIED):
         with pytest.raises(UserError, match="VERIFIER=model"):
             scaffold.constants(SCORE=CONFIDENCE, VERIFIER="scorer")
+
+
+def test_stored_scores_follow_from_the_journal(server: ScriptedServer, results: Path) -> None:
+    solve_sync(BEST_OF, TWO, name="best", N=3, SCORE=CONFIDENCE, CONFIDENCE="lowest", GROUP=2)
+    document = load(results, "best")
+    stored = {}
+    for line in journal_lines(results, "best"):
+        record = json.loads(line)
+        stored[record["key"]] = record["completion"]["confidences"]
+    members = [m for problem in document["problems"] for m in problem["steps"][1]["members"]]
+    assert len(members) == 6
+    for member in members:
+        lowest = min(windows(stored[member["key"]], 2))
+        assert member["self_score"] == pytest.approx(lowest, abs=1e-6)

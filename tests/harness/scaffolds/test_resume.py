@@ -44,15 +44,22 @@ def test_broken_off_anywhere_it_has_asked_for_nothing_else(
         assert len(broken.asked) >= life and broken.book().items() <= whole.book().items()
 
 
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("11_math_agent", ("CALLS=8",)),
+        ("13_best_of", ("SCORE=confidence", "CHOOSE=weighted_vote")),
+    ],
+)
 def test_killed_and_run_again_a_run_ends_as_undisturbed(
-    server: ScriptedServer, tmp_path: Path
+    server: ScriptedServer, tmp_path: Path, name: str, own: tuple[str, ...]
 ) -> None:
-    name, problems = "11_math_agent", tmp_path / "problems.json"
+    problems = tmp_path / "problems.json"
     problems.write_text(
         json.dumps([{"id": f"p{i}", "problem": f"What is {i}?", "answer": "1"} for i in range(2)])
     )
     disturbed, whole = tmp_path / "disturbed", tmp_path / "whole"
-    constants = (f"PROBLEMS={problems}", "CONCURRENCY=2", "CALLS=8")
+    constants = (f"PROBLEMS={problems}", "CONCURRENCY=2", *own)
     server.life = 7
     process = conftest.start(name, *constants, BASE_URL=server.url, RESULTS_DIR=str(disturbed))
     assert server.is_stuck.wait(120)
