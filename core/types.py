@@ -35,9 +35,10 @@ PROOFS = "proofs"
 EITHER = "either"
 P_TRUE = "p_true"  # the value of SCORE for P(True)
 CONFIDENCE = "confidence"  # the value of SCORE for the confidence of the solution's own tokens
+REWARD = "reward"  # the value of SCORE for a reward model, the scorer
 # number of likely tokens to search for True and False, the most that servers return
 TOP_LOGPROBS = 20
-SCORER = "scorer"  # the model at GRADER_URL, as a scaffold addresses it
+SCORER = "scorer"  # the model at SCORER_URL, as a scaffold addresses it
 MAX_POINTS = 7  # most points of a proof, as at olympiads
 GOOD = 6  # the fewest points of a proof that is right except for slips
 MAX_ANSWER_CHARS = 1000  # a longer text is not an answer
@@ -123,6 +124,8 @@ class Sampling:
     stop: str = ""  # the server ends the completion before this text ("": off)
     sum_logprobs: bool = False  # sets Completion.logprob
     confidences: bool = False  # sets Completion.confidences
+    # asks a reward model for Completion.scores. This text separates the steps of a solution
+    reward: str = ""
     elicit: str = (
         ""  # Problem.form_and_type. A reply without such an answer is continued once ("": off)
     )
@@ -207,6 +210,8 @@ class Completion:
     logprobs: dict[str, float] = field(default_factory=dict)
     logprob: float | None = None
     confidences: list[float] = field(default_factory=list)
+    # of a reward model: one for the whole solution, or one for each step
+    scores: list[float] = field(default_factory=list)
     # if the server's context ended the reply before its token cap, its tokens with the prompt
     context: int = 0
     origin: str = field(default="", compare=False)  # the server (Server.origin), or ""
@@ -246,7 +251,7 @@ class Completion:
     def _lacks_answer(self) -> bool:
         """True if the reply ended normally, called no tool, and contains no answer."""
         has_ended = not (self.error or self.truncated or self.filtered or self.only_calls)
-        return has_ended and not self.text.strip()
+        return has_ended and not (self.text.strip() or self.scores)
 
     @property
     def counted(self) -> tuple[int | None, int | None, int | None]:

@@ -47,7 +47,7 @@ _BEGINNING = re.compile(rb'\{"key":"([0-9a-f]{32})","completion":\{')
 _END = b',"crc":"%08x"}\n'
 _END_BYTES = len(_END % 0)
 _PAID = re.compile(rb'"paid":(-?\d+(?:\.\d+)?(?:e-\d+)?),"crc":"[0-9a-f]{8}"\}\n$')
-_SELDOM = ("context", "confidences")  # fields that records omit if they are empty
+_SELDOM = ("context", "confidences", "scores")  # fields that records omit if they are empty
 _PAID_BYTES = 80  # only so many bytes at a line's end are searched for _PAID
 
 

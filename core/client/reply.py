@@ -54,6 +54,7 @@ class Reply:
     # the sum of the tokens' natural log-probabilities, or None if unknown (see Listed.sum)
     logprob: float | None = None
     confidences: list[float] = field(default_factory=list)  # see core/client/logprobs.py
+    scores: list[float] = field(default_factory=list)  # of a reward model
 
     @property
     def counted(self) -> Counted:

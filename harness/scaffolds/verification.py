@@ -8,6 +8,7 @@ SCORES has one row for each value of the constant SCORE. A new score is one file
 - "p_true": self-verification without thinking. The score is P(True) from one token's logprobs
   (arXiv 2207.05221).
 - "confidence": the confidence of the candidate's own tokens (confidence.py).
+- "reward": the score of a reward model (reward.py).
 
 An unreadable verdict is None. If all are None, so is the score.
 """
@@ -25,6 +26,7 @@ from core.rsa import Score
 from core.types import (
     CONFIDENCE,
     P_TRUE,
+    REWARD,
     SCORER,
     TOP_LOGPROBS,
     Ask,
@@ -33,9 +35,10 @@ from core.types import (
     Population,
     Problem,
 )
-from harness.scaffolds import confidence
+from harness.scaffolds import confidence, reward
 from harness.scaffolds.common import UNREADABLE
 from harness.scaffolds.confidence import Confident
+from harness.scaffolds.reward import Rewarded
 from harness.scaffolds.stated import read_verdict
 
 VERDICT = "verdict"
@@ -156,13 +159,15 @@ SCORES = {
     VERDICT: Scoring(verify, verdict_count, thinks=True, stage="verified"),
     P_TRUE: Scoring(verify, verdict_count, stage="verified"),
     CONFIDENCE: Scoring(confidence.score, lambda config: 0, changes={"confidences": True}),
+    REWARD: Scoring(reward.score, lambda config: 1),
 }
 
 
-class Verifying(Constants, Confident):
+class Verifying(Constants, Confident, Rewarded):
     SCORE: str = constant(
         VERDICT,
-        "score of a candidate: verdicts of the model, P(True), or the confidence of its tokens",
+        "score of a candidate: verdicts of the model, P(True), the confidence of its tokens, or a "
+        "reward model at SCORER_URL",
         choices=tuple(SCORES),
     )
     VERIFY_TOKENS: int = constant(
@@ -173,7 +178,7 @@ class Verifying(Constants, Confident):
     )
     VERIFIER: str = constant(
         "model",
-        "the model that verifies: the run's, or the one at GRADER_URL (scorer)",
+        "the model that verifies: the run's, or the one at SCORER_URL (scorer)",
         choices=("model", SCORER),
     )
 

@@ -4,7 +4,7 @@ All checks raise UserError."""
 
 from core.base.errors import UserError
 from core.constants import Asking, Paid, Shuffled
-from core.engines import environment
+from core.engines import environment, wanted
 from core.engines.cards import Card
 from core.engines.protocol import Server
 from core.eval import by_answer
@@ -15,6 +15,7 @@ from core.types import (
     EITHER,
     P_TRUE,
     PROOFS,
+    REWARD,
     SCORER,
     TOP_LOGPROBS,
     Grader,
@@ -25,7 +26,7 @@ from harness.problems.sets import ProblemSet
 
 ROOM = 1024  # tokens of the context that are reserved for the prompt
 # values of constants for which a server need not continue messages
-NOT_CONTINUED = (0, "verdict", "points", CONFIDENCE)
+NOT_CONTINUED = (0, "verdict", "points", CONFIDENCE, REWARD)
 
 
 def taken_by(grader: Grader | None) -> str:
@@ -95,8 +96,13 @@ def check_context(server: Server, config: Asking, framed: Framing | None = None)
 
 
 def asks_scorer(config: Asking) -> bool:
-    """Return whether the constant VERIFIER selects the model at GRADER_URL."""
-    return getattr(config, "VERIFIER", "") == SCORER
+    """Return whether the constants select the second model, the scorer."""
+    return getattr(config, "VERIFIER", "") == SCORER or asks_for_rewards(config)
+
+
+def asks_for_rewards(config: Asking) -> bool:
+    """Return whether the scorer is a reward model."""
+    return getattr(config, "SCORE", "") == REWARD
 
 
 def logprobs_of(config: Asking, is_scorer: bool) -> int:
@@ -109,19 +115,33 @@ def logprobs_of(config: Asking, is_scorer: bool) -> int:
 
 def check_scorer_is_set() -> None:
     """Raise UserError if no server is named for the scorer."""
-    if not environment.has_own_grader(""):
+    if not environment.has_second(wanted.SCORER):
         raise UserError(
-            "VERIFIER=scorer needs a second model, but GRADER_URL and GRADER_MODEL are not set. "
-            "Set GRADER_URL to its server's address or GRADER_MODEL to a model, or set "
-            "VERIFIER=model"
+            "VERIFIER=scorer and SCORE=reward need a second model, but SCORER_URL and SCORER_MODEL "
+            "are not set. Set SCORER_URL to its server's address or SCORER_MODEL to a model, or "
+            "omit them"
         )
 
 
 def check_scorer(scorer: Server | None, config: Asking) -> None:
-    """Raise UserError if VERIFIER=scorer, but the `scorer` can't verify."""
-    if scorer and asks_scorer(config):
-        scorer.card.sampled(config)
-        _check_continues(scorer.card, config, ("SCORE",))
+    """Raise UserError if the `scorer` can't give the scores that the constants `config` select."""
+    if scorer is None or not asks_scorer(config):
+        return
+    if asks_for_rewards(config):
+        if scorer.dialect.rewards is None:
+            raise UserError(
+                f"SCORE=reward needs a reward model of vLLM or SGLang, but the scorer at "
+                f"{scorer.base_url} is of another engine ({scorer.kind}). Serve the reward model "
+                "with vLLM, and set SCORER_URL to its address"
+            )
+        if scorer.card.step_mark and scorer.dialect.rewards.takes_tokens:
+            raise UserError(
+                f"the card {scorer.card.name} has step_mark, but {scorer.kind} gives one score for "
+                "a whole solution. Serve the process reward model with vLLM"
+            )
+        return
+    scorer.card.sampled(config)
+    _check_continues(scorer.card, config, ("SCORE",))
 
 
 def _check_continues(card: Card, config: Asking, names: tuple[str, ...]) -> None:
