@@ -22,7 +22,7 @@ def members(*rows: Row) -> list[dict[str, Any]]:
     """Return members. Scores of None are missing, as those of other populations."""
     built = []
     for is_right, score, group in rows:
-        own = {} if score is None else {"self_score": score}
+        own: dict[str, Any] = {} if score is None else {"self_score": score}
         built.append(member(correct=is_right, group=group, **own))
     return built
 
@@ -78,7 +78,8 @@ def drawn(seed: int, count: int) -> list[list[Row]]:
     for _ in range(count):
         groups = [rng.randint(0, 2) for _ in range(4)]
         scores = [rng.choice([0.25, 0.5, rng.random()]) for _ in range(4)]
-        populations.append([(g == 0, s, g) for g, s in zip(groups, scores, strict=True)])
+        rows: list[Row] = [(g == 0, s, g) for g, s in zip(groups, scores, strict=True)]
+        populations.append(rows)
     return populations
 
 
