@@ -120,8 +120,8 @@ def confidence(token: Mapping[str, Any]) -> float | None:
 
 
 def ending(sampling: Sampling) -> Ends | None:
-    """Return the function that ends a stream as soon as the mean confidence of a group of tokens is
-    too low, or None if no confidence is."""
+    """Return the function that ends a stream as soon as a group of tokens has a mean confidence
+    below `least_confidence`, or None if that is off."""
     least = sampling.least_confidence
     group = sampling.group
     if not least or not group:

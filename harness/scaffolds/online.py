@@ -21,7 +21,7 @@ STOPPED = "stopped sample"  # a note on a sample that fell below the bar
 
 @dataclass(frozen=True)
 class Drawn:
-    """The samples of a problem, and the indices of those that may win."""
+    """The samples of a problem. Only samples with an index in `above` may win."""
 
     samples: list[Completion]
     above: list[int]
