@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from core.base import terminal
 from core.base.errors import UserError
@@ -23,6 +24,7 @@ from core.client.completed import NEW_TURN, completion_of, full_context, with_fi
 from core.client.continued import Unable, fitting_thinking, lacks_forcing, reason_of
 from core.client.failures import Failure, Refused
 from core.client.journal import Journal, content_key
+from core.client.logprobs import ending
 from core.client.queue import Slots
 from core.client.refusals import Refusals, recorded_error
 from core.client.reply import Reply
@@ -273,8 +275,9 @@ class Generator:
         max_cost = request.reservation.max_cost(
             request.messages, sampling.max_tokens, sampling.opening
         )
+        post = partial(self.client.http.send, ends=ending(sampling))
         reply = await self.client.send(
-            body, request.reservation, max_cost, self._max_forcing_cost(request)
+            body, request.reservation, max_cost, self._max_forcing_cost(request), post
         )
         reply = with_finish_reason(reply, sampling)
         completion = completion_of(reply, self.server, request.seed, sampling)

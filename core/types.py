@@ -28,6 +28,7 @@ _REASONS = {
     "prohibited_content blocklist spii sensitive guardrail_intervened",
     BROKEN: "error abort cancelled timeout network_error insufficient_system_resource",
 }
+UNSURE = "unsure"  # the finish reason of a stream that we ended (Sampling.least_confidence)
 TOOL_CALL = "tool_calls"  # the finish reason of a reply that calls tools and has no text
 PROOF = "proof"  # the answer_type of a problem that asks for a proof
 ANSWERS = "answers"  # the kinds of problems that a grader accepts
@@ -36,8 +37,7 @@ EITHER = "either"
 P_TRUE = "p_true"  # the value of SCORE for P(True)
 CONFIDENCE = "confidence"  # the value of SCORE for the confidence of the solution's own tokens
 REWARD = "reward"  # the value of SCORE for a reward model, the scorer
-# number of likely tokens to search for True and False, the most that servers return
-TOP_LOGPROBS = 20
+TOP_LOGPROBS = 20  # number of likely tokens to list, the most that servers return
 SCORER = "scorer"  # the model at SCORER_URL, as a scaffold addresses it
 MAX_POINTS = 7  # most points of a proof, as at olympiads
 GOOD = 6  # the fewest points of a proof that is right except for slips
@@ -124,11 +124,12 @@ class Sampling:
     stop: str = ""  # the server ends the completion before this text ("": off)
     sum_logprobs: bool = False  # sets Completion.logprob
     confidences: bool = False  # sets Completion.confidences
+    least_confidence: float = 0.0  # ends a stream if the mean of a group is lower (0: off)
+    group: int = 0  # consecutive tokens of such a group
     # asks a reward model for Completion.scores. This text separates the steps of a solution
     reward: str = ""
-    elicit: str = (
-        ""  # Problem.form_and_type. A reply without such an answer is continued once ("": off)
-    )
+    # Problem.form_and_type. A reply without such an answer is continued once ("": off)
+    elicit: str = ""
 
     @classmethod
     def from_config(cls, config: Sampled, is_proof: bool = False) -> "Sampling":
@@ -149,8 +150,8 @@ class Sampling:
 
     def with_changes(self, **changes: Any) -> "Sampling":
         """Return the parameters with `changes`. Requests with changes are side calls, so nothing is
-        elicited. But `confidences` alone only tells more about a solution."""
-        if changes.keys() <= {"confidences"}:
+        elicited. But confidences tell more about a solution."""
+        if changes.keys() <= {"confidences", "least_confidence", "group"}:
             return replace(self, **changes)
         return replace(self, **{"elicit": "", **changes})
 
@@ -250,7 +251,8 @@ class Completion:
     @property
     def _lacks_answer(self) -> bool:
         """True if the reply ended normally, called no tool, and contains no answer."""
-        has_ended = not (self.error or self.truncated or self.filtered or self.only_calls)
+        is_cut = self.truncated or self.filtered or self.finish_reason == UNSURE
+        has_ended = not (self.error or is_cut or self.only_calls)
         return has_ended and not (self.text.strip() or self.scores)
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import replace
 from core.base.thinking import has_tag, split_thinking
 from core.client.reply import Reply
 from core.engines.protocol import Server
-from core.types import CUT, TOOL_CALL, Completion, Sampling, end_of
+from core.types import CUT, TOOL_CALL, UNSURE, Completion, Sampling, end_of
 
 NEW_TURN = "the server began a new message instead of continuing the opened answer"
 # A reply with more tokens left than this and than a tenth of its cap was not truncated by the cap.
@@ -31,6 +31,9 @@ def completion_of(reply: Reply, server: Server, seed: int, sampling: Sampling) -
         answer = f"{sampling.opening}{rest}"
     if is_new_turn:
         thinking = reply.reasoning or reply.content
+        answer = ""
+    if reply.finish_reason == UNSURE:  # a beginning must not count as an answer
+        thinking = f"{thinking}{answer}"
         answer = ""
     finish_reason = reply.finish_reason
     if sampling.top_logprobs and sampling.max_tokens == 1:

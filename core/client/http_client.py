@@ -37,6 +37,7 @@ from core.client.failures import (
     refusal,
 )
 from core.client.flights import Flight, Flights
+from core.client.logprobs import Ends
 from core.client.reply import Reply, read
 from core.engines import environment
 from core.engines.cards import origin
@@ -89,14 +90,17 @@ class HttpClient:
         self._watchdog.cancel()
         await self._client.close()
 
-    async def send(self, body: Mapping[str, Any], patience: float, seconds: float) -> Reply:
-        """Send `body`, the JSON object of a chat request, and return the reply. The request fails
-        after `seconds`, or after `patience` seconds without data (Flights). Raises Failure, or
-        RedirectRefused for a redirect."""
+    async def send(
+        self, body: Mapping[str, Any], patience: float, seconds: float, ends: Ends | None = None
+    ) -> Reply:
+        """Send `body`, the JSON object of a chat request, and return the reply. `ends` may end its
+        stream early (see `read`). The request fails after `seconds`, or after `patience` seconds
+        without data (Flights). Raises Failure, or RedirectRefused for a redirect."""
         tokens = body.get("max_tokens") or body.get("max_completion_tokens") or math.inf
         with self.flights.begin(patience, seconds) as flight, self._failures(flight):
             async with flight.deadline:
-                return await self._post("/chat/completions", body, flight, BYTES * tokens, read)
+                reading = partial(read, ends=ends)
+                return await self._post("/chat/completions", body, flight, BYTES * tokens, reading)
 
     async def score(
         self, body: Mapping[str, Any], patience: float, seconds: float, steps: int

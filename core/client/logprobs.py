@@ -4,16 +4,20 @@ Of each token, only its text, its log probability and its confidence are kept: a
 20 alternatives for each of its tokens."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
 from core.base.files import storable
-from core.types import TOP_LOGPROBS
+from core.types import TOP_LOGPROBS, Sampling
+
+# returns whether a stream ends after the tokens with these confidences
+Ends = Callable[[Sequence[float]], bool]
 
 # Servers write -9999 or the smallest number for a probability of 0.
 IMPOSSIBLE = -1000.0
 DIGITS = 4  # of a confidence
+NEAR = 1e-9  # means that differ by less are equal
 _FAULTS = (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError)
 
 
@@ -27,8 +31,9 @@ class _Token(NamedTuple):
 class Listed:
     """The listed tokens of a reply, as far as they have arrived.
 
-    `first` has the natural log probability of each alternative for the first token, or is {} if
-    they can't be read. `confidences` has the confidence of each token that lists alternatives."""
+    `count` is their number. `first` has the natural log probability of each alternative for the
+    first token, or is {} if they can't be read. `confidences` has the confidence of each token that
+    lists alternatives."""
 
     def __init__(self) -> None:
         self.first: dict[str, float] = {}
@@ -44,6 +49,10 @@ class Listed:
             certainty = confidence(token)
             if certainty is not None:
                 self.confidences.append(certainty)
+
+    @property
+    def count(self) -> int:
+        return len(self._tokens)
 
     def sum(self, counted: int, finish: str, text: str) -> float | None:
         """Return the sum of all log probabilities, or None if tokens are unreadable or fewer than
@@ -108,3 +117,17 @@ def confidence(token: Mapping[str, Any]) -> float | None:
     if not possible:
         return None
     return max(0.0, round(-fmean(possible), DIGITS))
+
+
+def ending(sampling: Sampling) -> Ends | None:
+    """Return the function that ends a stream as soon as a group of tokens has a mean confidence
+    below `least_confidence`, or None if that is off."""
+    least = sampling.least_confidence
+    group = sampling.group
+    if not least or not group:
+        return None
+
+    def is_unsure(confidences: Sequence[float]) -> bool:
+        return len(confidences) >= group and fmean(confidences[-group:]) < least - NEAR
+
+    return is_unsure

@@ -11,9 +11,9 @@ from typing import Any
 from core.base.files import storable
 from core.base.prices import Counted
 from core.client.failures import Malformed, parsed_json, refusal
-from core.client.logprobs import Listed
+from core.client.logprobs import Ends, Listed
 from core.engines import queries
-from core.types import BROKEN, CUT, TOOL_CALL, Message, end_of
+from core.types import BROKEN, CUT, TOOL_CALL, UNSURE, Message, end_of
 
 _CALLS = ("tool_calls", "function_call")  # fields of a message that calls a tool
 _DEEPEST = 5  # nested levels of a message's parts that are searched
@@ -115,6 +115,12 @@ class _Draft:
         is_whole = self.has_messages and repeats and len(pieces[-1]) > len(pieces[0])
         return pieces[-1] if is_whole else "".join(pieces)
 
+    def ended(self) -> Reply:
+        """Return the reply so far, which we end. The server has not counted its prompt."""
+        self.finish = UNSURE
+        self.usage = {"completion_tokens": self.listed.count}
+        return self.reply()
+
     def reply(self) -> Reply:
         """Return the whole reply. Raises Malformed if it is incomplete."""
         finish = _text(self.finish)
@@ -145,10 +151,11 @@ class _Draft:
         )
 
 
-async def read(parts: AsyncIterator[bytes]) -> Reply:
+async def read(parts: AsyncIterator[bytes], ends: Ends | None = None) -> Reply:
     """Read a chat completion from a stream of server-sent events or a JSON object, whatever the
-    content type. Raises Refused for an error. Raises Malformed if the stream was cut off or there
-    is no chat completion."""
+    content type. After each event of a stream, `ends` returns whether the reply ends there, which
+    its finish reason UNSURE tells. Raises Refused for an error. Raises Malformed if the stream was
+    cut off or there is no chat completion."""
     draft = _Draft()
     other_lines: list[bytes] = []  # JSON, or a stream's comments, event names and blank lines
     is_stream = False
@@ -164,6 +171,8 @@ async def read(parts: AsyncIterator[bytes]) -> Reply:
         # some servers and proxies append lines that do not belong to the reply
         elif data and not is_done:
             draft.add(_object(data), is_chunk=True)
+            if ends and not draft.finish and ends(draft.listed.confidences):
+                return draft.ended()
     if not is_stream:
         draft.add(_object(b"\n".join(other_lines)), is_chunk=False)
     elif not is_done and not (draft.finish and draft.usage):

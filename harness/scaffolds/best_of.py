@@ -14,8 +14,20 @@ from core.base.errors import UserError
 from core.constants import constant
 from core.eval import groups, read_reply
 from core.grading.kinds import kind_of
-from core.types import Ask, Member, NamedPopulation, Population, Populations, Problem, Scaffold
+from core.types import (
+    CONFIDENCE,
+    UNSURE,
+    Ask,
+    Completion,
+    Member,
+    NamedPopulation,
+    Population,
+    Populations,
+    Problem,
+    Scaffold,
+)
 from harness.scaffolds.common import EMPTY, again
+from harness.scaffolds.online import STOPPED, Drawn, draw
 from harness.scaffolds.verification import SCORES, Verifying, score, score_requests, solving
 
 BEST = "best"
@@ -36,6 +48,25 @@ class Constants(Verifying):
     DROP: float = constant(
         0.0, "share of the solutions, with the lowest scores, that has no weighted vote", 0, 0.99
     )
+    WARM_UP: int = constant(
+        0,
+        "first solutions, whose quantile DROP of confidence stops others (SCORE=confidence), or 0 "
+        "for off",
+        0,
+        1024,
+    )
+
+    def check(self) -> None:
+        super().check()
+        if self.WARM_UP and self.SCORE != CONFIDENCE:
+            raise UserError(
+                f"WARM_UP={self.WARM_UP} stops solutions by their confidence. Set SCORE=confidence "
+                "or WARM_UP=0"
+            )
+        if self.WARM_UP > self.N:
+            raise UserError(
+                f"WARM_UP={self.WARM_UP} is larger than N={self.N}. Lower WARM_UP or raise N"
+            )
 
 
 async def best_of(problem: Problem, ask: Ask, config: Constants) -> Populations:
@@ -44,20 +75,14 @@ async def best_of(problem: Problem, ask: Ask, config: Constants) -> Populations:
 
     Yields:
         The N solutions, the N solutions with their scores, and the chosen solution."""
-    messages = prompts.solve(problem)
-    solve = solving(ask, config)
-    samples = await asyncio.gather(*(solve(messages, 0, i) for i in range(config.N)))
-    solutions: list[Member] = []
-    for completion in samples:
-        notes = [] if completion.text else [EMPTY]
-        solutions.append(Member(completion, notes=notes))
+    drawn = await _draw(problem, ask, config)
+    solutions = [Member(completion, notes=_notes(completion)) for completion in drawn.samples]
     yield NamedPopulation("solutions", solutions)
     scored = [again(member, i) for i, member in enumerate(solutions)]
     await score(problem, scored, 0, ask, config)
     yield NamedPopulation(SCORES[config.SCORE].stage, scored)
-    candidates = [i for i, completion in enumerate(samples) if completion.text]
-    if not candidates:
-        candidates = list(range(config.N))
+    written = [i for i, completion in enumerate(drawn.samples) if completion.text]
+    candidates = [i for i in written if i in drawn.above] or written or list(range(config.N))
     scores = with_mean([scored[i].self_score for i in candidates])
     stage = "best score"
     if config.CHOOSE == WEIGHTED_VOTE:
@@ -65,12 +90,28 @@ async def best_of(problem: Problem, ask: Ask, config: Constants) -> Populations:
         population = [scored[i] for i in candidates]
         # Use a thread, because comparing answers may take seconds.
         answers = await asyncio.to_thread(_answers, problem, population)
-        in_vote = weighted_vote(answers, scores, config.DROP)
+        drop = 0.0 if config.WARM_UP else config.DROP  # the bar has dropped them
+        in_vote = weighted_vote(answers, scores, drop)
         candidates = [candidates[k] for k in in_vote]
         scores = scores[in_vote]
     rng = seeds.rng(config.SEED, problem.id, "best")
     winner = candidates[best(scores, rng)]
     yield NamedPopulation(stage, [again(scored[winner], winner)])
+
+
+async def _draw(problem: Problem, ask: Ask, config: Constants) -> Drawn:
+    messages = prompts.solve(problem)
+    solve = solving(ask, config)
+    if config.WARM_UP:
+        return await draw(messages, solve, config)
+    samples = await asyncio.gather(*(solve(messages, 0, i) for i in range(config.N)))
+    return Drawn(samples, list(range(config.N)))
+
+
+def _notes(completion: Completion) -> list[str]:
+    if completion.finish_reason == UNSURE:
+        return [STOPPED]
+    return [] if completion.text else [EMPTY]
 
 
 def best(scores: Sequence[float | None] | NDArray[np.float64], rng: np.random.Generator) -> int:

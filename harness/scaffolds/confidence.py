@@ -67,7 +67,8 @@ def group_size(config: Any) -> int:
     """Return the number of tokens of a group."""
     if config.GROUP:
         return int(config.GROUP)
-    return min(LARGEST_GROUP, max(1, config.MAX_TOKENS // PARTS))
+    part = int(config.MAX_TOKENS) // PARTS
+    return min(LARGEST_GROUP, max(1, part))
 
 
 async def score(problem: Problem, population: Population, t: int, ask: Ask, config: Any) -> None:

@@ -21,7 +21,7 @@ SURE = replace(SHORT, confidences=True)
 def by_definition(token: dict[str, Any]) -> float:
     """Compute DeepConf's confidence of a token: minus the mean of its alternatives'
     log-probabilities."""
-    logprobs = [alternative["logprob"] for alternative in token["top_logprobs"]]
+    logprobs: list[float] = [alternative["logprob"] for alternative in token["top_logprobs"]]
     return -sum(logprobs) / len(logprobs)
 
 
