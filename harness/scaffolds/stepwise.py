@@ -151,10 +151,12 @@ async def _continued(
     each."""
     parents = [beam[i * len(beam) // config.N] for i in range(config.N)]
     end = BREAKS[config.STEP]
-    solve = partial(ask, stop=end, **METHODS[config.SCORE].changes)
-    completions = await asyncio.gather(
-        *(solve(messages, t, i, opening=parent.opening(end)) for i, parent in enumerate(parents))
-    )
+    changes = METHODS[config.SCORE].changes
+    requests = []
+    for i, parent in enumerate(parents):
+        opening = parent.opening(end)
+        requests.append(ask(messages, t, i, opening=opening, stop=end, **changes))
+    completions = await asyncio.gather(*requests)
     paths = []
     for parent, completion in zip(parents, completions, strict=True):
         paths.append(Path(Member(completion, parent.parents), list(parent.scores)))

@@ -14,8 +14,8 @@ Page = dict[str, Any]
 
 
 def worth(text: str) -> float:
-    """Return the scripted score of a text, in [0, 1]."""
-    return hashlib.sha256(text.encode()).digest()[0] / 255
+    """Return the scripted score of a text, in [0, 1)."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) / 2**32
 
 
 def logit(probability: float) -> float:

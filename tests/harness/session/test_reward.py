@@ -24,6 +24,7 @@ from tests.helpers.runs import TWO, journal_lines, load, timeless
 
 SIZE: dict[str, Any] = {"N": 3, "SCORE": "reward"}
 CARD = 'model = "default"\nbase_url = "{url}"\nstep_mark = "{mark}"\n'
+HIGH = 0.7
 PRICE = "[price]\nread = 1.0\nwritten = 10.0\non = 2026-11-23\n"
 COMBINED: dict[str, Callable[[list[float]], float]] = {
     "last": lambda scores: scores[-1],
@@ -41,6 +42,13 @@ class Writer(ScriptedServer):
 
 
 @pytest.fixture
+def writer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Writer]:
+    with closing(Writer()) as writer:
+        monkeypatch.setenv("BASE_URL", writer.url)
+        yield writer
+
+
+@pytest.fixture
 def rater(monkeypatch: pytest.MonkeyPatch) -> Iterator[RewardModel]:
     with closing(RewardModel()) as rater:
         monkeypatch.setenv("SCORER_URL", rater.url)
@@ -52,13 +60,14 @@ def members_of(document: dict[str, Any], step: int) -> list[dict[str, Any]]:
 
 
 def test_the_solution_with_the_best_score_wins_and_only_reading_costs(
-    server: ScriptedServer, rater: RewardModel, results: Path
+    writer: Writer, rater: RewardModel, results: Path
 ) -> None:
     solve_sync(BEST_OF, TWO, name="best", **SIZE)
     document = load(results, "best")
     assert document["config"]["SCORE"] == "reward"
     assert "sampling" not in document["scorer"]["engine"]
-    assert [body["messages"][0]["content"] for body in rater.bodies].count(TWO[0]["problem"]) == 3
+    questions = [body["messages"][0]["content"] for body in rater.bodies]
+    assert sorted(questions) == sorted(3 * [row["problem"] for row in TWO])
     for problem in document["problems"]:
         _, scored, (best,) = (step["members"] for step in problem["steps"])
         scores = [member["self_score"] for member in scored]
@@ -68,15 +77,17 @@ def test_the_solution_with_the_best_score_wins_and_only_reading_costs(
     read = sum(len(text) // 4 + 9 for text in rater.scored)
     assert (tokens["prompt"], tokens["completion"]) == (read, 0)
     assert document["metrics"]["tokens"]["completion"] == 6 * 20
-    assert document["metrics"]["verification"]["auc_within"]["n"] >= 0
 
 
 @pytest.mark.parametrize("combination", COMBINED)
 def test_a_process_model_s_scores_are_recomputed_from_the_journal(
-    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, combination: str
+    writer: Writer,
+    results: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    combination: str,
 ) -> None:
-    with closing(Writer()) as writer, closing(RewardModel(mark=MARK)) as rater:
-        monkeypatch.setenv("BASE_URL", writer.url)
+    with closing(RewardModel(mark=MARK)) as rater:
         card = tmp_path / "prm.toml"
         card.write_text(CARD.format(url=rater.url, mark=MARK))
         monkeypatch.setenv("SCORER_MODEL", str(card))
@@ -126,14 +137,18 @@ def test_scores_of_another_model_are_not_reused(
 
 
 def test_killed_and_run_again_a_run_ends_as_undisturbed(
-    server: ScriptedServer, rater: RewardModel, tmp_path: Path
+    server: ScriptedServer,
+    rater: RewardModel,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(server, "reply", lambda messages, number: f"Step {number}.")
     problems = tmp_path / "problems.json"
     problems.write_text(json.dumps(TWO))
     words = (f"PROBLEMS={problems}", "N=2", "BEAM=2", "STEPS=3", "SCORE=reward", "CONCURRENCY=1")
     disturbed, whole = tmp_path / "disturbed", tmp_path / "whole"
     urls = {"BASE_URL": server.url, "SCORER_URL": rater.url}
-    server.life = 6
+    server.life = 8
     process = conftest.start("28_stepwise", *words, RESULTS_DIR=str(disturbed), **urls)
     assert server.is_stuck.wait(120)
     process.send_signal(signal.SIGKILL)
@@ -149,13 +164,11 @@ def test_killed_and_run_again_a_run_ends_as_undisturbed(
 
 
 def test_a_missing_score_is_noted_and_counted(
-    server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch, hurried: None
+    writer: Writer, results: Path, monkeypatch: pytest.MonkeyPatch, hurried: None
 ) -> None:
-    answers = iter(range(1000))
-
     def spoil(page: dict[str, Any]) -> dict[str, Any]:
-        if next(answers) in (2, 3):  # both tries of one text
-            page["data"][0]["data"] = [None]
+        (score,) = page["data"][0]["data"]
+        page["data"][0]["data"] = [None if score > HIGH else score]
         return page
 
     with closing(RewardModel(spoil=spoil)) as rater:
@@ -163,7 +176,7 @@ def test_a_missing_score_is_noted_and_counted(
         solve_sync(BEST_OF, TWO, name="best", CONCURRENCY=1, **SIZE)
     document = load(results, "best")
     failed = document["metrics"]["scorer"]["failed"]
-    assert document["metrics"]["notes"] == {UNSCORED: failed} and failed >= 1
+    assert document["metrics"]["notes"] == {UNSCORED: failed} and 1 <= failed <= 3
     noted = [m for m in members_of(document, 1) if UNSCORED in m.get("notes", [])]
     assert len(noted) == failed and not any("self_score" in member for member in noted)
 
