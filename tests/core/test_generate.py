@@ -73,7 +73,6 @@ LEFT_OUT |= {
     "reward": "",
     "least_confidence": 0.0,
     "group": 0,
-    "reward": "",
     "waits": 0,
     "wait_word": "Wait",
     "stop": "",
