@@ -48,8 +48,10 @@ R = TypeVar("R")
 CONNECT_SECONDS = 10.0
 # close idle connections before servers do (uvicorn: after 5 s), so that no request is lost
 KEEPALIVE_SECONDS = 4.0
-# a reply may have BYTES for each token of its cap, the request's size and ROOM bytes more
+# a reply may have BYTES for each token of its cap and ALTERNATIVE for each likely token listed with
+# it, and the request's size and ROOM bytes more
 BYTES = 4096
+ALTERNATIVE = 256
 ROOM = 2**20
 PAGE = 2**26  # the most bytes of a list with numbers for each token of a prompt
 ERROR_BYTES = 2**16  # the most bytes to read of an error response
@@ -97,10 +99,11 @@ class HttpClient:
         stream early (see `read`). The request fails after `seconds`, or after `patience` seconds
         without data (Flights). Raises Failure, or RedirectRefused for a redirect."""
         tokens = body.get("max_tokens") or body.get("max_completion_tokens") or math.inf
+        room = tokens * (BYTES + ALTERNATIVE * (body.get("top_logprobs") or 0))
         with self.flights.begin(patience, seconds) as flight, self._failures(flight):
             async with flight.deadline:
                 reading = partial(read, ends=ends)
-                return await self._post("/chat/completions", body, flight, BYTES * tokens, reading)
+                return await self._post("/chat/completions", body, flight, room, reading)
 
     async def score(
         self, body: Mapping[str, Any], patience: float, seconds: float, steps: int

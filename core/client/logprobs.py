@@ -120,8 +120,8 @@ def confidence(token: Mapping[str, Any]) -> float | None:
 
 
 def ending(sampling: Sampling) -> Ends | None:
-    """Return the function that ends a stream as soon as a group of tokens has a mean confidence
-    below `least_confidence`, or None if that is off."""
+    """Return the function that ends a stream below `least_confidence`, or None if that is off. It
+    compares the mean of the last group."""
     least = sampling.least_confidence
     group = sampling.group
     if not least or not group:

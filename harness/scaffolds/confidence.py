@@ -20,7 +20,11 @@ from core.types import Ask, Population, Problem
 LARGEST_GROUP = 2048  # tokens, DeepConf's groups and tail
 DIGITS = 6  # of a score
 PARTS = 8  # by default, a group is this part of MAX_TOKENS
-UNLISTED = "missing log probabilities"  # a note on a solution
+# Notes on a solution. llama.cpp lists no log probabilities for up to a few tokens, which are FEW.
+UNLISTED = "missing log probabilities"
+PARTLY = "incomplete log probabilities"
+LEAST_LISTED = 0.9  # share of a solution's tokens
+FEW = 8  # tokens
 
 
 def mean(confidences: Sequence[float], group: int) -> float:
@@ -73,14 +77,16 @@ def group_size(config: Any) -> int:
 
 async def score(problem: Problem, population: Population, t: int, ask: Ask, config: Any) -> None:
     """Set `self_score` of each member with an answer. If the server listed no log probabilities of
-    a member, its score stays None, with a note."""
+    a member, its score stays None. There is a note on this, and on listing only a part."""
     measure = CONFIDENCES[config.CONFIDENCE]
     group = group_size(config)
     for member in population:
         if not member.completion.text:
             continue
         confidences = member.completion.confidences
-        if confidences:
-            member.self_score = round(measure(confidences, group), DIGITS)
-        else:
+        if not confidences:
             member.notes.append(UNLISTED)
+            continue
+        member.self_score = round(measure(confidences, group), DIGITS)
+        if len(confidences) + FEW < LEAST_LISTED * member.completion.completion_tokens:
+            member.notes.append(PARTLY)

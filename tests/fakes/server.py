@@ -119,9 +119,12 @@ def _completion(asked: dict[str, Any], number: int, text: str) -> bytes:
     }
     head = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "scripted"}
     choice = {"index": 0, "delta": delta, "finish_reason": "stop"}
+    first: list[dict[str, Any]] = []
     if asked.get("logprobs"):
-        choice["logprobs"] = {"content": [_token(number + i) for i in range(3)]}
-    return events([head | {"choices": [choice]}, head | {"choices": [], "usage": usage}])
+        tokens = [_token(number + i) for i in range(3)]
+        listing = {"index": 0, "delta": {"content": ""}, "logprobs": {"content": tokens}}
+        first = [head | {"choices": [listing]}]
+    return events([*first, head | {"choices": [choice]}, head | {"choices": [], "usage": usage}])
 
 
 def _token(number: int) -> dict[str, Any]:

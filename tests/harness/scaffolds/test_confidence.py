@@ -17,7 +17,7 @@ from core.types import CONFIDENCE, Completion, NamedPopulation, Population
 from harness.run import solve_sync
 from harness.scaffolds import confidence
 from harness.scaffolds.best_of import BEST_OF, best_of, weighted_vote
-from harness.scaffolds.confidence import LARGEST_GROUP, UNLISTED, Confident, group_size
+from harness.scaffolds.confidence import LARGEST_GROUP, PARTLY, UNLISTED, Confident, group_size
 from harness.scaffolds.rsa_verified import RSA_VERIFIED
 from tests.fakes.model import Model, Names, constants_with, run, traced
 from tests.fakes.server import ScriptedServer
@@ -89,6 +89,19 @@ def test_a_solution_without_log_probabilities_has_no_score_and_a_note() -> None:
     assert [member.self_score for member in scored] == [1.0, None, 3.0, None]
     assert [member.notes.count(UNLISTED) for member in scored] == [0, 1, 0, 0]
     assert best.parents == [2]
+
+
+def test_listing_only_a_part_of_the_tokens_is_a_note() -> None:
+    """A server may list the tokens of the answer, but not those of the thinking."""
+    counts = [0, 20, 40]
+
+    def reply(names: Names, prompt: str) -> Completion:
+        tokens = counts[int(names[1])]
+        return Completion("", 0, answer="a", completion_tokens=tokens, confidences=[1.0] * 12)
+
+    _, scored, _ = run(best_of, Model(reply), **SURE | {"N": 3})
+    assert [PARTLY in member.notes for member in scored] == [False, False, True]
+    assert all(member.self_score == 1.0 for member in scored)
 
 
 def test_rsa_draws_by_confidence_without_a_request() -> None:
