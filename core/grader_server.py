@@ -2,8 +2,8 @@
 (SCORER_MODEL).
 
 The server is at GRADER_URL or SCORER_URL, or in a card's address. Otherwise a model of the hub, a
-path or a card that names an engine is served here, one port (30001) or two ports (30002) after
-PORT."""
+path or a card that names an engine is served here. A grader's port is PORT + 1 (30001), and a
+scorer's PORT + 2."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -108,9 +108,10 @@ class HttpClient:
     async def score(
         self, body: Mapping[str, Any], patience: float, seconds: float, steps: int
     ) -> Reply:
-        """Send `body`, the JSON object of a request to a reward model, and return its reply, with a
-        score for each of `steps`, or for the whole solution (0). The times are those of `send`.
-        Raises Failure, NoScore for unusable scores, or RedirectRefused for a redirect."""
+        """Send `body`, the JSON object of a request to a reward model, and return its reply. The
+        reply has a score for each of `steps`, or for the whole solution (0). `patience` and
+        `seconds` limit the time as in `send`. Raises Failure, NoScore for unusable scores, or
+        RedirectRefused for a redirect."""
         endpoint = self._rewards
         assert endpoint is not None, "the run has checked it"
         with self.flights.begin(patience, seconds) as flight, self._failures(flight):

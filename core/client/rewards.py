@@ -40,7 +40,7 @@ class Marked:
 
 
 def marked(messages: Messages, between: str, mark: str) -> Marked:
-    """Put the `mark` behind each step of the last message. The text `between` separates the steps.
+    """Put the `mark` after each step of the last message. The text `between` separates the steps.
     Spaces replace marks that the steps contain themselves. Without a mark, nothing changes."""
     if not mark:
         return Marked(list(messages))

@@ -259,9 +259,9 @@ class Wanted:
         )
 
     def served_second(self, role: str) -> "Wanted | None":
-        """Return the server here of the second model with this `role`, on its own port, or None if
-        the model has an address or can't be served. ENGINE counts unless a card or a GGUF file
-        selects an engine."""
+        """Return the server on this machine of the second model with this `role`. It has a port of
+        its own. Return None if the model has an address or can't be served. ENGINE counts unless a
+        card or a GGUF file selects an engine."""
         named = self.named_second(role)
         card = cards.find(named) if named else cards.NONE
         if self.value(f"{role}_URL") or card.base_url:

@@ -94,7 +94,7 @@ class Constants(Verifying):
 
 @dataclass(eq=False)
 class Path:
-    """A solution that is being written. `scores` are those of its steps. `parents` is its index in
+    """A solution that is being written, with the `scores` of its steps. `parents` is its index in
     the newest population that contains it."""
 
     member: Member

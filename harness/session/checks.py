@@ -130,8 +130,8 @@ def check_scorer(scorer: Server | None, config: Asking) -> None:
     if asks_for_rewards(config):
         if scorer.dialect.rewards is None:
             raise UserError(
-                f"SCORE=reward needs a reward model of vLLM or SGLang, but the scorer at "
-                f"{scorer.base_url} is of another engine ({scorer.kind}). Serve the reward model "
+                f"SCORE=reward needs a reward model on vLLM or SGLang, but the scorer at "
+                f"{scorer.base_url} has another engine ({scorer.kind}). Serve the reward model "
                 "with vLLM, and set SCORER_URL to its address"
             )
         if scorer.card.step_mark and scorer.dialect.rewards.takes_tokens:

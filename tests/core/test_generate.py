@@ -70,7 +70,6 @@ LEFT_OUT |= {
     "elicit": "",
     "sum_logprobs": False,
     "confidences": False,
-    "reward": "",
     "least_confidence": 0.0,
     "group": 0,
     "waits": 0,

@@ -30,7 +30,7 @@ def conversation(solution: str) -> list[Message]:
 
 def by_transformers(folder: Path, solutions: list[str]) -> list[list[float]]:
     sent = json.dumps([conversation(solution) for solution in solutions])
-    command = [VENV / "python", tiny_rewards.__file__, folder]
+    command = [str(VENV / "python"), tiny_rewards.__file__, str(folder)]
     done = subprocess.run(command, input=sent, capture_output=True, text=True, check=True)
     scores: list[list[float]] = json.loads(done.stdout)
     return scores
@@ -40,7 +40,7 @@ def by_transformers(folder: Path, solutions: list[str]) -> list[list[float]]:
 def served(kind: str, port: int, tokenizer: Path, place: Path) -> Iterator[tuple[Server, Path]]:
     """Make a reward model, and serve it with vLLM."""
     made = place / kind
-    maker = [VENV / "python", tiny_rewards.__file__, kind, tokenizer, made]
+    maker = [str(VENV / "python"), tiny_rewards.__file__, kind, str(tokenizer), str(made)]
     subprocess.run(maker, check=True)
     command = ["nice", "-n", "19", str(VENV / "python"), "-m", "vllm.entrypoints.cli.main"]
     command += ["serve", str(made), "--served-model-name", kind, "--port", str(port)]
