@@ -72,6 +72,7 @@ LEFT_OUT |= {
     "confidences": False,
     "least_confidence": 0.0,
     "group": 0,
+    "reward": "",
     "waits": 0,
     "wait_word": "Wait",
     "stop": "",
