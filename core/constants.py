@@ -315,6 +315,7 @@ class Carrying(Constants):
 
     def check(self) -> None:
         """Raise UserError if K is larger than N, because a prompt shows K of N solutions."""
+        super().check()
         k = getattr(self, "K", 1)
         n = getattr(self, "N", math.inf)
         if k > n:

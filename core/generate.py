@@ -13,16 +13,18 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from core.base import terminal
 from core.base.errors import UserError
 from core.base.thinking import TAGS, split_thinking, written_tags
-from core.client import continued
+from core.client import continued, rewards
 from core.client.budget import Budget, Reservation, RunExhausted
 from core.client.completed import NEW_TURN, completion_of, full_context, with_finish_reason
 from core.client.continued import Unable, fitting_thinking, lacks_forcing, reason_of
 from core.client.failures import Failure, Refused
 from core.client.journal import Journal, content_key
+from core.client.logprobs import ending
 from core.client.queue import Slots
 from core.client.refusals import Refusals, recorded_error
 from core.client.reply import Reply
@@ -263,15 +265,20 @@ class Generator:
 
     async def _ask(self, request: Request) -> Completion:
         """Request a new completion. Raises Failure."""
+        if request.sampling.reward:
+            return await rewards.score(self.client, request)
         await self.trials.check_probabilities(request)
+        await self.trials.check_confidences(request)
         await self.trials.compare_seeds(request)
         sampling = request.sampling
         body = chat_body(self.server, request)
         max_cost = request.reservation.max_cost(
             request.messages, sampling.max_tokens, sampling.opening
         )
+        ends = ending(sampling)
+        post = partial(self.client.http.send, ends=ends) if ends else None
         reply = await self.client.send(
-            body, request.reservation, max_cost, self._max_forcing_cost(request)
+            body, request.reservation, max_cost, self._max_forcing_cost(request), post
         )
         reply = with_finish_reason(reply, sampling)
         completion = completion_of(reply, self.server, request.seed, sampling)

@@ -28,15 +28,17 @@ _REASONS = {
     "prohibited_content blocklist spii sensitive guardrail_intervened",
     BROKEN: "error abort cancelled timeout network_error insufficient_system_resource",
 }
+UNSURE = "unsure"  # the finish reason of a stream that we ended (Sampling.least_confidence)
 TOOL_CALL = "tool_calls"  # the finish reason of a reply that calls tools and has no text
 PROOF = "proof"  # the answer_type of a problem that asks for a proof
 ANSWERS = "answers"  # the kinds of problems that a grader accepts
 PROOFS = "proofs"
 EITHER = "either"
-P_TRUE = "p_true"  # the value of VERIFY_MODE for P(True)
-# number of likely tokens to search for True and False, the most that servers return
-TOP_LOGPROBS = 20
-SCORER = "scorer"  # the model at GRADER_URL, as a scaffold addresses it
+P_TRUE = "p_true"  # the value of SCORE for P(True)
+CONFIDENCE = "confidence"  # the value of SCORE for the confidence of the solution's own tokens
+REWARD = "reward"  # the value of SCORE for a reward model, the scorer
+TOP_LOGPROBS = 20  # number of likely tokens to list, the most that servers return
+SCORER = "scorer"  # the model at SCORER_URL, as a scaffold addresses it
 MAX_POINTS = 7  # most points of a proof, as at olympiads
 GOOD = 6  # the fewest points of a proof that is right except for slips
 MAX_ANSWER_CHARS = 1000  # a longer text is not an answer
@@ -121,9 +123,13 @@ class Sampling:
     wait_word: str = WAIT  # text that continues thinking
     stop: str = ""  # the server ends the completion before this text ("": off)
     sum_logprobs: bool = False  # sets Completion.logprob
-    elicit: str = (
-        ""  # Problem.form_and_type. A reply without such an answer is continued once ("": off)
-    )
+    confidences: bool = False  # sets Completion.confidences
+    least_confidence: float = 0.0  # ends a stream if the mean of a group is lower (0: off)
+    group: int = 0  # consecutive tokens of such a group
+    # asks a reward model for Completion.scores. This text separates the steps of a solution
+    reward: str = ""
+    # Problem.form_and_type. A reply without such an answer is continued once ("": off)
+    elicit: str = ""
 
     @classmethod
     def from_config(cls, config: Sampled, is_proof: bool = False) -> "Sampling":
@@ -144,9 +150,9 @@ class Sampling:
 
     def with_changes(self, **changes: Any) -> "Sampling":
         """Return the parameters with `changes`. Requests with changes are side calls, so nothing is
-        elicited."""
-        if not changes:
-            return self
+        elicited. But confidences tell more about a solution."""
+        if changes.keys() <= {"confidences", "least_confidence", "group"}:
+            return replace(self, **changes)
         return replace(self, **{"elicit": "", **changes})
 
     @property
@@ -181,7 +187,10 @@ class Completion:
     `logprob` sums the natural log-probabilities of all tokens of the reply: thinking, answer and,
     if listed, the end token. SGLang's values include the temperature, but values of llama.cpp and
     vLLM do not. `logprob` is None if it was not requested, if a token lacks a log-probability, or
-    if the reply has several pieces (forced answers, waits)."""
+    if the reply has several pieces (forced answers, waits).
+
+    `confidences` has the confidence in nats of each listed token of all pieces, thinking included
+    (core/client/logprobs.py). It is empty if not requested, or if a piece lists none."""
 
     key: str
     seed: int
@@ -201,6 +210,9 @@ class Completion:
     # first answer token -> natural log-probability
     logprobs: dict[str, float] = field(default_factory=dict)
     logprob: float | None = None
+    confidences: list[float] = field(default_factory=list)
+    # of a reward model: one for the whole solution, or one for each step
+    scores: list[float] = field(default_factory=list)
     # if the server's context ended the reply before its token cap, its tokens with the prompt
     context: int = 0
     origin: str = field(default="", compare=False)  # the server (Server.origin), or ""
@@ -239,8 +251,9 @@ class Completion:
     @property
     def _lacks_answer(self) -> bool:
         """True if the reply ended normally, called no tool, and contains no answer."""
-        has_ended = not (self.error or self.truncated or self.filtered or self.only_calls)
-        return has_ended and not self.text.strip()
+        is_cut = self.truncated or self.filtered or self.finish_reason == UNSURE
+        has_ended = not (self.error or is_cut or self.only_calls)
+        return has_ended and not (self.text.strip() or self.scores)
 
     @property
     def counted(self) -> tuple[int | None, int | None, int | None]:

@@ -16,10 +16,12 @@ K = 3  # subset: number of solutions that one aggregation sees
 T = 5  # number of aggregation steps after step 0
 MAX_TOKENS = 16384  # token cap of one completion, thinking included
 TEMPERATURE = 0.7
-VERIFY_MODE = "verdict"  # "verdict" (after thinking), or "p_true" (P(True), without thinking)
+# "verdict", "p_true" (without thinking), "confidence" (of the solution's tokens), or "reward" (of a
+# reward model at SCORER_URL).
+SCORE = "verdict"
 VERIFY_TOKENS = 8192  # token cap of one verdict, thinking included (p_true: 1 token)
 VERIFY_SAMPLES = 1  # number of verdicts per candidate, whose mean is the score (p_true: 1 verdict)
-VERIFIER = "model"  # "model": the run's model verifies, "scorer": the model at GRADER_URL
+VERIFIER = "model"  # "model": the run's model verifies, "scorer": the model at SCORER_URL
 TAU = 0.2  # temperature of the weights exp(score / TAU): score 1 weighs 148 times score 0
 PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, gym:task, or a path
 LIMIT = 0  # number of problems, from the start of the set, or 0 for all

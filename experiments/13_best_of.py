@@ -11,10 +11,14 @@ from harness.scaffolds.best_of import BEST_OF
 
 N = 8  # number of solutions to choose from
 MAX_TOKENS = 16384  # token cap of one completion, thinking included
-VERIFY_MODE = "verdict"  # "verdict" (after thinking), or "p_true" (P(True), without thinking)
+# "verdict", "p_true" (without thinking), "confidence" (of the solution's tokens), or "reward" (of a
+# reward model at SCORER_URL).
+SCORE = "verdict"
 VERIFY_TOKENS = 8192  # token cap of one verdict, thinking included (p_true: 1 token)
 VERIFY_SAMPLES = 4  # verdicts per solution (p_true: 1). Their mean is the score (more: fewer ties)
-VERIFIER = "model"  # "model": the run's model verifies, "scorer": the model at GRADER_URL
+CHOOSE = "best"  # "best" score, or "weighted_vote": the answer with the largest sum of scores
+DROP = 0.0  # share of solutions, with the lowest scores, that has no weighted vote
+VERIFIER = "model"  # "model": the run's model verifies, "scorer": the model at SCORER_URL
 TEMPERATURE = 0.7
 PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, gym:task, or a path
 LIMIT = 0  # number of problems, from the start of the set, or 0 for all

@@ -67,7 +67,7 @@ class RedirectRefused(UserError):
         super().__init__(
             f"the server at {here} redirects to {one_line(there, 200)}. We refuse that, because "
             "the other server would get the key and the prompts. If you trust it, put its address "
-            "into BASE_URL, GRADER_URL or the card"
+            "into BASE_URL, GRADER_URL, SCORER_URL or the card"
         )
 
 

@@ -261,10 +261,10 @@ def holm(ps: Sequence[float], tests: int = 0) -> list[float]:
     return corrected
 
 
-def auc(right: Sequence[float], wrong: Sequence[float]) -> float | None:
+def auc(right: Values, wrong: Values) -> float | None:
     """Return the chance that a right candidate scores above a wrong one. Pairs of equal scores
     count as half. The result is None if `right` or `wrong` is empty."""
-    if not right or not wrong:
+    if not len(right) or not len(wrong):
         return None
     right_scores = np.asarray(right, dtype=np.float64)
     wrong_scores = np.asarray(wrong, dtype=np.float64)

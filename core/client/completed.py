@@ -6,7 +6,7 @@ from dataclasses import replace
 from core.base.thinking import has_tag, split_thinking
 from core.client.reply import Reply
 from core.engines.protocol import Server
-from core.types import CUT, TOOL_CALL, Completion, Sampling, end_of
+from core.types import CUT, TOOL_CALL, UNSURE, Completion, Sampling, end_of
 
 NEW_TURN = "the server began a new message instead of continuing the opened answer"
 # A reply with more tokens left than this and than a tenth of its cap was not truncated by the cap.
@@ -32,6 +32,9 @@ def completion_of(reply: Reply, server: Server, seed: int, sampling: Sampling) -
     if is_new_turn:
         thinking = reply.reasoning or reply.content
         answer = ""
+    if reply.finish_reason == UNSURE:  # a beginning must not count as an answer
+        thinking = f"{thinking}{answer}"
+        answer = ""
     finish_reason = reply.finish_reason
     if sampling.top_logprobs and sampling.max_tokens == 1:
         # a reply of one token for its probabilities is complete, although the token cap ended it
@@ -48,6 +51,7 @@ def completion_of(reply: Reply, server: Server, seed: int, sampling: Sampling) -
         completion_tokens=reply.completion_tokens,
         logprobs=reply.logprobs if sampling.opening and not is_new_turn else {},
         logprob=reply.logprob if sampling.sum_logprobs and not is_new_turn else None,
+        confidences=reply.confidences if sampling.confidences and not is_new_turn else [],
         context=full_context(reply, sampling),
         model=reply.model,
     )

@@ -20,7 +20,7 @@ from core.constants import BOXED
 from core.grading.kind import Kind
 from core.grading.kinds import named
 from core.grading.text import text_read
-from core.types import CHARACTERS, CUT, ELICITED_ANSWER, Completion, Sampling
+from core.types import CHARACTERS, CUT, ELICITED_ANSWER, UNSURE, Completion, Sampling
 
 NO_THINKING = "the completion shows no thinking to continue"
 LEFT_OUT = "the server dropped the thinking that it should continue"
@@ -94,7 +94,7 @@ def _way_and_kind(reading: str) -> tuple[str, Kind]:
 
 def is_ended(completion: Completion) -> bool:
     """Return whether the model itself ended `completion`."""
-    if completion.finish_reason is None:
+    if completion.finish_reason in (None, UNSURE):
         return False
     return not (completion.truncated or completion.filtered)
 
@@ -128,11 +128,15 @@ def summed(completion: Completion, reply: Reply) -> Completion:
         prompt = completion.prompt_tokens + reply.prompt_tokens
         cached = completion.cached_tokens + reply.cached_tokens
         written = completion.completion_tokens + reply.completion_tokens
+    confidences: list[float] = []
+    if completion.confidences and reply.confidences:
+        confidences = [*completion.confidences, *reply.confidences]
     return replace(
         completion,
         prompt_tokens=prompt,
         cached_tokens=cached,
         completion_tokens=written,
         logprob=None,  # the model did not write the text between the completion and the reply
+        confidences=confidences,
         model=reply.model or completion.model,
     )

@@ -100,6 +100,13 @@ class Malformed(Failure):
     prefix = "the server's response is not a chat completion: "
 
 
+class NoScore(Malformed):
+    """A reward model's response without usable scores."""
+
+    tries = 2
+    prefix = "the scorer's response is unusable: "
+
+
 class Oversized(Failure):
     """A reply with more bytes than its token cap allows. The rest was not read."""
 

@@ -13,17 +13,18 @@ import math
 import os
 import resource
 import urllib.parse
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast
 
 import aiohttp
 import httpx2  # the HTTP library of the openai client
 import openai
 
 from core.base.errors import MORE_FILES, RedirectRefused, UserError, one_line
+from core.client import rewards
 from core.client.failures import (
     LONGEST_WORDS,
     Failure,
@@ -36,17 +37,23 @@ from core.client.failures import (
     refusal,
 )
 from core.client.flights import Flight, Flights
+from core.client.logprobs import Ends
 from core.client.reply import Reply, read
 from core.engines import environment
 from core.engines.cards import origin
 from core.engines.protocol import Key, Server, is_local
 
+R = TypeVar("R")
+
 CONNECT_SECONDS = 10.0
 # close idle connections before servers do (uvicorn: after 5 s), so that no request is lost
 KEEPALIVE_SECONDS = 4.0
-# a reply may have BYTES for each token of its cap, the request's size and ROOM bytes more
+# a reply may have BYTES for each token of its cap and ALTERNATIVE for each likely token listed with
+# it, and the request's size and ROOM bytes more
 BYTES = 4096
+ALTERNATIVE = 256
 ROOM = 2**20
+PAGE = 2**26  # the most bytes of a list with numbers for each token of a prompt
 ERROR_BYTES = 2**16  # the most bytes to read of an error response
 SPARE_FILES = 16  # additional open files: saved results, the judge's pipes, name look-ups
 # characters. A shorter key is not hidden in messages, because it may be an ordinary word
@@ -69,6 +76,7 @@ class HttpClient:
         self.flights = Flights(addresses)
         self._key = server.key
         self._hangs_up = server.dialect.hangs_up
+        self._rewards = server.dialect.rewards
         with environment.openai_settings_for(server.key):
             self._client = _openai_client(server, limit)
             # all of them share the connections of the first
@@ -84,31 +92,67 @@ class HttpClient:
         self._watchdog.cancel()
         await self._client.close()
 
-    async def send(self, body: Mapping[str, Any], patience: float, seconds: float) -> Reply:
-        """Send `body`, the JSON object of a chat request, and return the reply. The request fails
-        after `seconds`, or after `patience` seconds without data (Flights). Raises Failure, or
-        RedirectRefused for a redirect."""
-        content = json.dumps(body).encode()
+    async def send(
+        self, body: Mapping[str, Any], patience: float, seconds: float, ends: Ends | None = None
+    ) -> Reply:
+        """Send `body`, the JSON object of a chat request, and return the reply. `ends` may end its
+        stream early (see `read`). The request fails after `seconds`, or after `patience` seconds
+        without data (Flights). Raises Failure, or RedirectRefused for a redirect."""
         tokens = body.get("max_tokens") or body.get("max_completion_tokens") or math.inf
-        # some servers repeat the request in the reply
-        max_bytes = ROOM + len(content) + BYTES * tokens
+        room = tokens * (BYTES + ALTERNATIVE * (body.get("top_logprobs") or 0))
         with self.flights.begin(patience, seconds) as flight, self._failures(flight):
             async with flight.deadline:
-                # chat.completions.create would take 0.4 ms more to convert the body, and can't send
-                # lone surrogates
-                posted = await self._clients[flight.address].post(
-                    "/chat/completions",
-                    content=content,
-                    options={"headers": self._headers(body)},
-                    cast_to=httpx2.Response,
-                    stream=True,
-                    stream_cls=openai.AsyncStream[object],
-                )
-                response = cast(httpx2.Response, posted)
-                try:
-                    return await read(self._received(response, flight, max_bytes))
-                finally:
-                    await response.aclose()
+                reading = partial(read, ends=ends)
+                return await self._post("/chat/completions", body, flight, room, reading)
+
+    async def score(
+        self, body: Mapping[str, Any], patience: float, seconds: float, steps: int
+    ) -> Reply:
+        """Send `body`, the JSON object of a request to a reward model, and return its reply. The
+        reply has a score for each of `steps`, or for the whole solution (0). `patience` and
+        `seconds` limit the time as in `send`. Raises Failure, NoScore for unusable scores, or
+        RedirectRefused for a redirect."""
+        endpoint = self._rewards
+        assert endpoint is not None, "the run has checked it"
+        with self.flights.begin(patience, seconds) as flight, self._failures(flight):
+            root = flight.address.removesuffix("/v1")
+            async with flight.deadline:
+                sent: Mapping[str, Any] = body
+                if endpoint.takes_tokens:
+                    page = await self._post(f"{root}/tokenize", body, flight, PAGE, rewards.page)
+                    sent = {"input_ids": rewards.tokens_in(page)}
+                page = await self._post(f"{root}{endpoint.path}", sent, flight, PAGE, rewards.page)
+                return rewards.reply_of(page, steps, endpoint)
+
+    async def _post(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        flight: Flight,
+        room: float,
+        read: Callable[[AsyncIterator[bytes]], Awaitable[R]],
+    ) -> R:
+        """Send `body` to `path`, or to another address of the server, and return the response as
+        `read` returns it. It may have `room` bytes more than the request. Raises the errors of the
+        openai client, and of its libraries, besides the failures of `read`."""
+        content = json.dumps(body).encode()
+        # chat.completions.create would take 0.4 ms more to convert the body, and can't send lone
+        # surrogates
+        posted = await self._clients[flight.address].post(
+            path,
+            content=content,
+            options={"headers": self._headers(body)},
+            cast_to=httpx2.Response,
+            stream=True,
+            stream_cls=openai.AsyncStream[object],
+        )
+        response = cast(httpx2.Response, posted)
+        # some servers repeat the request in the reply
+        max_bytes = ROOM + len(content) + room
+        try:
+            return await read(self._received(response, flight, max_bytes))
+        finally:
+            await response.aclose()
 
     @contextmanager
     def _failures(self, flight: Flight) -> Iterator[None]:

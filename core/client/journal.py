@@ -47,6 +47,7 @@ _BEGINNING = re.compile(rb'\{"key":"([0-9a-f]{32})","completion":\{')
 _END = b',"crc":"%08x"}\n'
 _END_BYTES = len(_END % 0)
 _PAID = re.compile(rb'"paid":(-?\d+(?:\.\d+)?(?:e-\d+)?),"crc":"[0-9a-f]{8}"\}\n$')
+_SELDOM = ("context", "confidences", "scores")  # fields that records omit if they are empty
 _PAID_BYTES = 80  # only so many bytes at a line's end are searched for _PAID
 
 
@@ -220,7 +221,8 @@ class Journal(Archive):
         payment gives money back. Raises UserError if writing fails. Then the journal contains only
         the earlier records."""
         offset = self._own_file.end
-        omitted = ("key", "reused") if completion.context else ("key", "reused", "context")
+        omitted = {"key", "reused"}
+        omitted |= {name for name in _SELDOM if not getattr(completion, name)}
         fields = {name: value for name, value in vars(completion).items() if name not in omitted}
         record = {"key": completion.key, "completion": fields, "messages": list(messages)}
         self._append(record, paid)

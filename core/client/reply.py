@@ -1,19 +1,19 @@
 """Parse a server's response into a Reply, or raise a Failure if the response is an error or
 unusable."""
 
-import math
 import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 from core.base.files import storable
 from core.base.prices import Counted
 from core.client.failures import Malformed, parsed_json, refusal
+from core.client.logprobs import Ends, Listed
 from core.engines import queries
-from core.types import BROKEN, CUT, TOOL_CALL, Message, end_of
+from core.types import BROKEN, CUT, TOOL_CALL, UNSURE, Message, end_of
 
 _CALLS = ("tool_calls", "function_call")  # fields of a message that calls a tool
 _DEEPEST = 5  # nested levels of a message's parts that are searched
@@ -51,8 +51,10 @@ class Reply:
     cached_tokens: int
     completion_tokens: int
     logprobs: dict[str, float]  # alternative for the first token -> natural log-probability
-    # the sum of the tokens' natural log-probabilities, or None if unknown (see _logprob)
+    # the sum of the tokens' natural log-probabilities, or None if unknown (see Listed.sum)
     logprob: float | None = None
+    confidences: list[float] = field(default_factory=list)  # see core/client/logprobs.py
+    scores: list[float] = field(default_factory=list)  # of a reward model
 
     @property
     def counted(self) -> Counted:
@@ -72,7 +74,7 @@ class _Draft:
         self.usage: Any = None
         self.finish: Any = None
         self.pieces: defaultdict[str, list[str]] = defaultdict(list)
-        self.tokens: list[Any] = []  # each with its log-probability
+        self.listed = Listed()
         self.has_deltas = False
         self.has_messages = False
         self.calls_tool = False
@@ -92,9 +94,9 @@ class _Draft:
         self.finish = choice.get("finish_reason") or self.finish
         if any(message.get(field) for field in _CALLS):
             self.calls_tool = True
-        self.tokens += queries.objects(choice.get("logprobs"), "content")
-        for field in ("content", "reasoning_content", "reasoning", "refusal"):
-            for name, text in _parts(field, message.get(field)):
+        self.listed.add(queries.objects(choice.get("logprobs"), "content"))
+        for part in ("content", "reasoning_content", "reasoning", "refusal"):
+            for name, text in _parts(part, message.get(part)):
                 self.pieces[name].append(text)
 
     def _message(self, choice: Mapping[str, Any]) -> Any:
@@ -112,6 +114,12 @@ class _Draft:
         repeats = all(after.startswith(before) for before, after in pairwise(pieces))
         is_whole = self.has_messages and repeats and len(pieces[-1]) > len(pieces[0])
         return pieces[-1] if is_whole else "".join(pieces)
+
+    def ended(self) -> Reply:
+        """Return the reply so far, which we end. The server has not counted its prompt."""
+        self.finish = UNSURE
+        self.usage = {"completion_tokens": self.listed.count}
+        return self.reply()
 
     def reply(self) -> Reply:
         """Return the whole reply. Raises Malformed if it is incomplete."""
@@ -137,15 +145,17 @@ class _Draft:
             prompt_tokens=prompt,
             cached_tokens=cached,
             completion_tokens=completion,
-            logprobs=_logprobs(self.tokens),
-            logprob=_logprob(self.tokens, completion, finish, content or reasoning),
+            logprobs=self.listed.first,
+            logprob=self.listed.sum(completion, finish, content or reasoning),
+            confidences=self.listed.confidences,
         )
 
 
-async def read(parts: AsyncIterator[bytes]) -> Reply:
+async def read(parts: AsyncIterator[bytes], ends: Ends | None = None) -> Reply:
     """Read a chat completion from a stream of server-sent events or a JSON object, whatever the
-    content type. Raises Refused for an error. Raises Malformed if the stream was cut off or there
-    is no chat completion."""
+    content type. After each event of a stream, `ends` returns whether the reply ends there, which
+    its finish reason UNSURE tells. Raises Refused for an error. Raises Malformed if the stream was
+    cut off or there is no chat completion."""
     draft = _Draft()
     other_lines: list[bytes] = []  # JSON, or a stream's comments, event names and blank lines
     is_stream = False
@@ -161,6 +171,8 @@ async def read(parts: AsyncIterator[bytes]) -> Reply:
         # some servers and proxies append lines that do not belong to the reply
         elif data and not is_done:
             draft.add(_object(data), is_chunk=True)
+            if ends and not draft.finish and ends(draft.listed.confidences):
+                return draft.ended()
     if not is_stream:
         draft.add(_object(b"\n".join(other_lines)), is_chunk=False)
     elif not is_done and not (draft.finish and draft.usage):
@@ -264,42 +276,3 @@ def _count(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         return 0
     return value if 0 < value <= queries.LARGEST else 0
-
-
-def _logprobs(tokens: list[Any]) -> dict[str, float]:
-    """Return the natural log-probability of each alternative for the first token, or {} if they
-    can't be read."""
-    logprobs = {}
-    try:
-        for alternative in tokens[0]["top_logprobs"]:
-            logprobs[_text(alternative["token"])] = float(alternative["logprob"])
-    except (KeyError, IndexError, TypeError, ValueError, OverflowError):
-        return {}
-    return {token: logprob for token, logprob in logprobs.items() if not math.isnan(logprob)}
-
-
-def _logprob(tokens: list[Any], counted: int, finish: str, text: str) -> float | None:
-    """Return the sum of all log-probabilities, or None if `tokens` are unreadable or fewer than
-    `counted` (0: unknown).
-
-    For a character of several tokens, llama.cpp lists only the last token's probability. It also
-    omits the token with the stop text. So one token may be missing if `finish` is "stop" and the
-    listed tokens end like `text`. But a last token "" is the end of the message. Then the missing
-    token is inside the message, and the result is None."""
-    try:
-        texts = [_text(token["token"]) for token in tokens]
-        total = math.fsum(float(token["logprob"]) for token in tokens)
-    except (KeyError, TypeError, ValueError, OverflowError, Malformed):
-        return None
-    if not texts or not math.isfinite(total):
-        return None
-    missing = counted - len(texts)
-    if missing <= 0:
-        return total
-    if missing > 1 or finish != "stop" or not texts[-1]:
-        return None
-    listed = "".join(texts).strip()
-    text = text.strip()
-    # thinking or an opening may precede the text
-    is_whole = listed.endswith(text) or text.endswith(listed)
-    return total if is_whole else None

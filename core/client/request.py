@@ -8,7 +8,7 @@ from core.client.budget import Reservation
 from core.constants import PENALTIES
 from core.engines.cards import SAMPLING
 from core.engines.protocol import KWARGS, Server, ending
-from core.types import Messages, Sampling
+from core.types import TOP_LOGPROBS, Messages, Sampling
 
 OFF = -1  # the value of top_k that switches it off
 
@@ -42,12 +42,19 @@ def chat_body(server: Server, request: Request) -> dict[str, Any]:
         body |= closed_thinking(server, request.messages, "", sampling.opening)
     if sampling.stop:
         body["stop"] = [sampling.stop]
-    if sampling.top_logprobs or sampling.sum_logprobs:
-        # Ask for at least one alternative. Otherwise llama.cpp returns no probabilities at all.
-        body |= {"logprobs": True, "top_logprobs": sampling.top_logprobs or 1}
+    if count := _alternatives(sampling):
+        body |= {"logprobs": True, "top_logprobs": count}
     if server.card.streams:  # only a stream shows that the server still works on a request
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     return server.card.body(body)
+
+
+def _alternatives(sampling: Sampling) -> int:
+    """Return the number of likely tokens to list for each token, or 0 for no log-probabilities."""
+    if sampling.confidences:
+        return TOP_LOGPROBS
+    # at least one, otherwise llama.cpp returns no probabilities at all
+    return sampling.top_logprobs or int(sampling.sum_logprobs)
 
 
 def closed_thinking(

@@ -13,7 +13,7 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,8 @@ from core.engines.protocol import Server
 if TYPE_CHECKING:
     from core.client.http_client import HttpClient
 
+# sends a body with the patience and the time limit of a try, in seconds
+Post = Callable[[dict[str, Any], float, float], Awaitable[Reply]]
 RETRIES = 8  # after pauses of about 0.5, 1, 2 … 64 s, or longer if the server asks for it
 AWAY_SECONDS = 128.0  # a server that is unreachable for longer ends the run
 LONGEST_WAIT = 600.0  # seconds. A longer Retry-After is shortened to this
@@ -139,15 +141,16 @@ class RetryingClient:
         reservation: Reservation,
         max_cost: float,
         max_followup_cost: float = 0.0,
+        post: Post | None = None,
     ) -> Reply:
         """Send a request, retry it after temporary failures, and return the reply. The
-        `reservation` pays for the request. Raises Failure if it fails for good, or UserError to end
-        the run."""
+        `reservation` pays for the request. `post` replaces HttpClient.send. Raises Failure if it
+        fails for good, or UserError to end the run."""
         tries = _Tries(body)
         try:
             while True:
                 patience = self._stall * 2 ** tries.count[Stalled]
-                send_once = partial(self._send_accepted, body, patience)
+                send_once = partial(self._send_accepted, body, patience, post)
                 try:
                     await self._check_server()
                     reply = await reservation.pay(send_once, max_cost, max_followup_cost)
@@ -159,17 +162,19 @@ class RetryingClient:
         finally:
             self._retrying.pop(tries, None)
 
-    async def _send_accepted(self, body: dict[str, Any], patience: float) -> Reply:
+    async def _send_accepted(
+        self, body: dict[str, Any], patience: float, post: Post | None
+    ) -> Reply:
         """Send a request, without its seed if the server refuses this field. Raises Failure, and
         RedirectRefused for a redirect."""
         if self._refuses_seeds:
-            return await self._send_once(_without_seed(body), patience)
+            return await self._send_once(_without_seed(body), patience, post)
         try:
-            return await self._send_once(body, patience)
+            return await self._send_once(body, patience, post)
         except Refused as refusal:
             if SEED not in body or not refusal.names(SEED):
                 raise
-            reply = await self._send_once(_without_seed(body), patience)
+            reply = await self._send_once(_without_seed(body), patience, post)
             self._note_no_seeds(refusal)
             return reply
 
@@ -184,12 +189,12 @@ class RetryingClient:
             "lack them. SEED still decides random choices (candidates, ties and so on)"
         )
 
-    async def _send_once(self, body: dict[str, Any], patience: float) -> Reply:
+    async def _send_once(self, body: dict[str, Any], patience: float, post: Post | None) -> Reply:
         """Wait until the rate limit allows a request, then send it. Raises Failure, and
         RedirectRefused for a redirect."""
         entered = await self._rates.enter()
         try:
-            reply = await self.http.send(body, patience, self._timeout)
+            reply = await (post or self.http.send)(body, patience, self._timeout)
         except Refused as refusal:
             if refusal.status == THROTTLED and refusal.may_pass and not refusal.is_unpaid:
                 self._rates.refused(entered, refusal.wait)

@@ -1,10 +1,10 @@
 """Find out by short requests what a server can do, if a run needs it: continue a message that has
 begun, return log probabilities, and repeat a reply.
 
-Each trial is sent once per run, before the first request that needs its result. The first two ask
-how much 6 times 7 is. A server that begins a new message after the opened box is recognised by the
-box that stays open (Dialect.continuation). The third asks twice for random letters, with one seed.
-The journal stores its replies, so no later run with this journal repeats it."""
+Each trial is sent once per run, before the first request that needs its result. All but the last
+ask how much 6 times 7 is. A server that begins a new message after the opened box is recognised by
+the box that stays open (Dialect.continuation). The last asks twice for random letters, with one
+seed. The journal stores its replies, so no later run with this journal repeats it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -28,8 +28,9 @@ Key = Callable[[Messages, int, Sampling], str]  # returns the journal key of a r
 
 QUESTION: list[Message] = [{"role": "user", "content": MARK}]
 OPENED = "6 times 7 is \\boxed{"
-CAP = 32  # tokens of a continued message
-NEEDS = "P(True) (VERIFY_MODE=p_true) needs"
+CAP = 32  # tokens of a trial's reply
+NEEDS = "P(True) (SCORE=p_true) needs log probabilities of a begun answer"
+CONFIDENCE_NEEDS = "confidence (SCORE=confidence) needs log probabilities"
 # Two replies that ignore the seed are hardly equal.
 LETTERS: list[Message] = [{"role": "user", "content": "Write 12 random letters."}]
 LETTERS_SEED = 1234  # not 0, which some servers take for no seed
@@ -52,6 +53,7 @@ class Trials:
         self._say = say
         self._lock = asyncio.Lock()
         self._has_probabilities = False
+        self._has_confidences = False
         self._has_compared = False
 
     @property
@@ -106,7 +108,7 @@ class Trials:
         if not self.top_logprobs or self._has_probabilities:
             return
         if not await self.continues(request):
-            raise self._unable("begins a new message instead of continuing one")
+            raise self._unable(NEEDS, "begins a new message instead of continuing one")
         async with self._alone():
             if not self._has_probabilities:
                 await self._try_probabilities(request)
@@ -116,19 +118,41 @@ class Trials:
         sampling = Sampling(
             temperature=1.0, max_tokens=1, opening=OPENED, top_logprobs=self.top_logprobs
         )
+        reply = await self._send_for_probabilities(request, sampling, NEEDS)
+        if not reply.logprobs:
+            raise self._unable(NEEDS, "returns none")
+
+    async def check_confidences(self, request: Request) -> None:
+        """Raise UserError if `request` needs the confidences of its tokens, but the server lists no
+        log probabilities. The trial is paid for by `request`. Raises Failure if it fails for
+        another reason."""
+        if not request.sampling.confidences or self._has_confidences:
+            return
+        async with self._alone():
+            if not self._has_confidences:
+                await self._try_confidences(request)
+            self._has_confidences = True
+
+    async def _try_confidences(self, request: Request) -> None:
+        sampling = Sampling(temperature=1.0, max_tokens=CAP, confidences=True)
+        reply = await self._send_for_probabilities(request, sampling, CONFIDENCE_NEEDS)
+        if not reply.confidences:
+            raise self._unable(CONFIDENCE_NEEDS, "returns none")
+
+    async def _send_for_probabilities(
+        self, request: Request, sampling: Sampling, needs: str
+    ) -> Reply:
         try:
-            reply = await self._send(request, sampling)
+            return await self._send(request, sampling)
         except Refused as refusal:
             if not refusal.is_of_a_field:
                 raise
-            raise self._unable(f"refuses the request for them: {refusal}") from None
-        if not reply.logprobs:
-            raise self._unable("returns none")
+            raise self._unable(needs, f"refuses the request for them: {refusal}") from None
 
-    def _unable(self, finding: str) -> UserError:
+    def _unable(self, needs: str, finding: str) -> UserError:
         return UserError(
-            f"{NEEDS} log probabilities of a begun answer, but the server at "
-            f"{self._server.base_url} {finding}. Set VERIFY_MODE=verdict, or choose another server"
+            f"{needs}, but the server at {self._server.base_url} {finding}. Set SCORE=verdict, or "
+            "choose another server"
         )
 
     def recall_seeds(self) -> None:

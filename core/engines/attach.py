@@ -123,8 +123,8 @@ def _checked(base_url: str, card: Card) -> tuple[str, dict[str, str]]:
         address, query = cards.address(base_url)
     except ValueError as error:
         raise UserError(
-            f"BASE_URL, OPENAI_BASE_URL or GRADER_URL: {error}. Give one like "
-            "http://HOST:30000/v1, and a key in API_KEY or GRADER_KEY"
+            f"BASE_URL, OPENAI_BASE_URL, GRADER_URL or SCORER_URL: {error}. Give one like "
+            "http://HOST:30000/v1, and a key in API_KEY, GRADER_KEY or SCORER_KEY"
         ) from None
     # users copy these paths from manuals
     for path in ("/chat/completions", "/completions", "/responses", "/models"):
@@ -137,7 +137,7 @@ def _checked(base_url: str, card: Card) -> tuple[str, dict[str, str]]:
 
 def _how_to_choose(card: Card) -> str:
     how = f"MODEL={card.name}:NAME" if card.name else "MODEL=NAME"
-    return f"Choose a model with {how} (for a grader: GRADER_{how})"
+    return f"Choose a model with {how} (for a second model: GRADER_{how} or SCORER_{how})"
 
 
 def _chosen(wanted: str, models: Mapping[str, Any], address: str, card: Card) -> str:

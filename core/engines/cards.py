@@ -123,6 +123,8 @@ class Card:
     shots: Annotated[int, Meta(ge=0)] | Text = 0
     system: str = ""
     prompt: Text = ""
+    scorer: Text = ""
+    step_mark: str = ""
     sampling: Mapping[Annotated[str, _one_of(*SAMPLING)], int | float] = field(default_factory=dict)
     send: Mapping[str, Any] = field(default_factory=dict)
     constants: Mapping[str, int | float | str] = field(default_factory=dict)
@@ -170,6 +172,8 @@ class Card:
             keys["send"] = json.dumps(self.send, sort_keys=True)
         if self.continues is False:
             keys["continues"] = "no"
+        if self.step_mark:
+            keys["step_mark"] = self.step_mark
         return keys
 
     def to_json(self) -> dict[str, Any] | None:

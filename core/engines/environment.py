@@ -21,7 +21,7 @@ from core.base.files import ROOT
 from core.engines import cards
 from core.engines.cards import Card
 from core.engines.protocol import Key, is_local, is_unspecified
-from core.engines.wanted import Hosting, Remote, Wanted, hub_model, with_openai_names
+from core.engines.wanted import GRADER, Hosting, Remote, Wanted, hub_model, with_openai_names
 
 # settings that choose a model and its server, in the order in which a command has them
 CHOOSING = ("BASE_URL", "PORT", "ENGINE", "REVISION", "EFFORT", "MODEL")
@@ -161,27 +161,33 @@ def registered(folder: Path) -> set[str]:
     return urls
 
 
-# The choice of a grader
+# The choice of a second model
 
 
-def grader() -> Remote:
-    """Return the grader's own server. Raises UserError as `Wanted.grader` does."""
-    return wanted().grader
+def second(role: str) -> Remote:
+    """Return the server of the second model with this `role`. Raises UserError as `Wanted.second`
+    does."""
+    return wanted().second(role)
 
 
-def served_grader() -> Wanted | None:
-    """Return the server of GRADER_MODEL that is started here, or None if there is none."""
-    return wanted().served_grader
+def served_second(role: str) -> Wanted | None:
+    """Return the server of the second model that is started here, or None if there is none."""
+    return wanted().served_second(role)
+
+
+def has_second(role: str) -> bool:
+    """Return whether the second model with this `role` has a server of its own: at its variable's
+    or its card's address, or started here. Raises UserError as `second` does."""
+    settings = wanted()
+    return bool(settings.second(role).url or settings.served_second(role))
 
 
 def has_own_grader(named: str) -> bool:
-    """Return whether the model that GRADER=`named` names ("": unset) is on the grader's own server:
-    at GRADER_URL, in GRADER_MODEL's card, or started here for GRADER_MODEL. Raises UserError as
-    `grader` does."""
-    settings = wanted()
+    """Return whether the model that GRADER=`named` names ("": unset) is on the grader's own server.
+    Raises UserError as `second` does."""
     if not named:
-        return bool(settings.grader.url or settings.served_grader)
-    return bool(settings.value("GRADER_URL")) and not cards.find(named).name
+        return has_second(GRADER)
+    return bool(wanted().value("GRADER_URL")) and not cards.find(named).name
 
 
 @contextmanager
@@ -298,7 +304,7 @@ def main(argv: Sequence[str]) -> None:
         raise UserError("no grader is named. Give GRADER=CARD or GRADER=owner/name")
     with choosing(argv[0]):
         if has_own_grader(argv[0]):
-            print(grader().url)
+            print(second(GRADER).url)
             return
         settings = wanted()
         print(settings.remote.url or settings.engine)  # a missing key is an error

@@ -14,7 +14,7 @@ import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.base.errors import UserError, one_line
 from core.base.thinking import TAG, is_open
@@ -81,6 +81,14 @@ class Key(str):
 NO_KEY = Key()
 
 
+class Rewards(NamedTuple):
+    """An engine's endpoint for reward models, outside OpenAI's API."""
+
+    path: str
+    takes_tokens: bool = False  # whether it takes the tokens of a prompt instead of messages
+    gives_logits: bool = False  # whether two numbers are logits instead of probabilities
+
+
 class Dialect:
     """An engine or a service with OpenAI's API. The default values describe a known engine that
     continues messages."""
@@ -115,6 +123,7 @@ class Dialect:
     embeds = False
     # the endpoint that renders a prompt, and the field of its answer with the prompt
     renders = ("", "")
+    rewards: Rewards | None = None
 
     def described(
         self, server: "Server", entry: Mapping[str, Any], models: Mapping[str, Any]

@@ -23,8 +23,13 @@ from core.engines.shape import KV_BYTES
 
 LLAMACPP = "llamacpp"  # the ENGINE for a .gguf file
 EMBEDDED = "embedded"  # the ENGINE for the embedded model
-# the variables of a run's server that a grader's server here shares
-OF_GRADER = ("API_KEY", "BIND", "ENGINE", "EXACT", "KV", "TP", "WEIGHTS_DIR")
+# The roles of a second model, and what its server here adds to PORT. The variables of a role begin
+# with its name: GRADER_URL, GRADER_MODEL, GRADER_KEY.
+GRADER = "GRADER"
+SCORER = "SCORER"
+PORTS = {GRADER: 1, SCORER: 2}
+# the variables of a run's server that a second model's server here shares
+SHARED = ("API_KEY", "BIND", "ENGINE", "EXACT", "KV", "TP", "WEIGHTS_DIR")
 _ON_HUB = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:/((?:\w[\w.-]*/)?\w[\w.-]*\.gguf))?")
 
 
@@ -224,44 +229,51 @@ class Wanted:
             return f"ENGINE={self.value('ENGINE').lower()}"
         return f"MODEL={self.value('MODEL')}"
 
-    @property
-    def grader(self) -> Remote:
-        """The grader's own server, at GRADER_URL or in GRADER_MODEL's card, if it has one. The
-        grader never receives our API_KEY. It is an error if GRADER_MODEL has no address, or the key
-        is missing."""
-        named = self.value("GRADER_MODEL")
-        given_url = self.value("GRADER_URL")
+    def named_second(self, role: str) -> str:
+        """Return the model that GRADER_MODEL or SCORER_MODEL names, by the `role`, or "". Without
+        SCORER_MODEL, the field scorer of MODEL's card names the scorer."""
+        named = self.value(f"{role}_MODEL")
+        if named or role != SCORER:
+            return named
+        return self.card.scorer
+
+    def second(self, role: str) -> Remote:
+        """Return the server of the second model with this `role`, at its variable's or its card's
+        address, if it has one. It never receives our API_KEY. It is an error if the model has no
+        address, or the key is missing."""
+        named = self.named_second(role)
+        given_url = self.value(f"{role}_URL")
         card = cards.find(named) if named else cards.NONE
         url = given_url or card.base_url
         if url:
             model = card.model if card.name else named
-            return Remote(url, model, self.key_for(card, given_url, "GRADER_KEY"), card)
-        if not named or self.served_grader:
+            return Remote(url, model, self.key_for(card, given_url, f"{role}_KEY"), card)
+        if not named or self.served_second(role):
             return Remote("", "", Key(), card)
         wrong = (
-            "is a card without an address" if card.name else "is no card, and GRADER_URL is not set"
+            "is a card without an address" if card.name else f"is no card, and {role}_URL is unset"
         )
         raise UserError(
-            f"GRADER_MODEL={named} {wrong}. Set GRADER_URL to its server's address, or give a "
+            f"{role}_MODEL={named} {wrong}. Set {role}_URL to its server's address, or give a "
             f"model of the hub (owner/name) or a path. {cards.listing(named)}"
         )
 
-    @property
-    def served_grader(self) -> "Wanted | None":
-        """The server of GRADER_MODEL here, on the port after PORT, or None if the model has an
-        address or can't be served. ENGINE counts unless a card or a GGUF file selects an engine."""
-        named = self.value("GRADER_MODEL")
+    def served_second(self, role: str) -> "Wanted | None":
+        """Return the server on this machine of the second model with this `role`. It has a port of
+        its own. Return None if the model has an address or can't be served. ENGINE counts unless a
+        card or a GGUF file selects an engine."""
+        named = self.named_second(role)
         card = cards.find(named) if named else cards.NONE
-        if self.value("GRADER_URL") or card.base_url:
+        if self.value(f"{role}_URL") or card.base_url:
             return None
         is_servable = bool(card.engine or hub_model(named) or (named and Path(named).exists()))
         if not is_servable:
             return None
-        values = {name: self.value(name) for name in OF_GRADER if self.value(name)}
+        values = {name: self.value(name) for name in SHARED if self.value(name)}
         has_engine = card.engine or named.endswith(".gguf") or self.value("ENGINE") == EMBEDDED
         if has_engine:
             values.pop("ENGINE", None)
-        port = str(self.hosting.PORT + 1)
+        port = str(self.hosting.PORT + PORTS[role])
         return Wanted(values | {"MODEL": named, "PORT": port})
 
     def key_for(self, card: Card, url: str, variable: str) -> Key:

@@ -97,7 +97,7 @@ def _lengths(name: str, head: Head, problems: Iterable[ProblemResult]) -> Length
     candidates = _candidates(plain, prompt)
     verifications = _verifications(members)
     has_candidates = head.config.get("CARRY") == "answer" and len(candidates) >= FEWEST
-    has_checks = head.config.get("VERIFY_MODE") == "verdict" and len(verifications) >= FEWEST
+    has_checks = head.config.get("SCORE") == "verdict" and len(verifications) >= FEWEST
     lacking = []
     if not has_checks:
         lacking.append("verifications")

@@ -17,6 +17,7 @@ from core.prompts import sampling_for
 from core.types import Bounded, Problem
 from harness.plan.lengths import FORCED_TOKENS, Lengths, Sample, log_normal
 from harness.plan.roofline import Kind, Load
+from harness.scaffolds.verification import SCORES
 
 _ANY_PROBLEM = Problem("", "", None)
 OTHERS = ("others",)  # the kind of all completions other than RSA's solutions and verifications
@@ -34,7 +35,7 @@ def loads_of(config: Asking, count: int, lengths: Lengths, planned: Bounded) -> 
     result = []
     for t in range(requests.steps + 1):
         result.append(requests.solutions(t))
-        if t < requests.steps and requests.verify_mode:
+        if t < requests.steps and requests.per_score:
             result.append(requests.verifications(t))
     rest = count * planned.max_completions(config) - sum(load.count for load in result)
     if rest > 0:
@@ -60,7 +61,9 @@ class _Requests:
         self._longest_answer = max(self._cap, self._more_tokens)
         self._longest = self._cap + self._more_tokens
         self.steps: int = self._constants.get("T", 0)
-        self.verify_mode: str = self._constants.get("VERIFY_MODE", "")
+        self._scoring = SCORES.get(self._constants.get("SCORE", ""))
+        # requests for the score of one solution
+        self.per_score = self._scoring.requests(config) if self._scoring else 0
 
     def solutions(self, t: int) -> Load:
         """Return the solutions of step `t`, which aggregate K candidates if t > 0."""
@@ -74,12 +77,12 @@ class _Requests:
         return self._load((t,), self._samples, prompt, most_prompt, sample, self._cap)
 
     def verifications(self, t: int) -> Load:
-        """Return the verifications of step `t`."""
+        """Return the requests that score the solutions of step `t`."""
         prompt = self._lengths.prompt + min(self._lengths.answer, self._cap)
         most_prompt = self._lengths.prompt + self._longest_answer
-        if self.verify_mode == "p_true":  # one token, without thinking
-            return Load(("verify", t), self._samples, prompt, np.ones(1), at_most=(most_prompt, 1))
-        count = self._samples * self._constants["VERIFY_SAMPLES"]
+        count = self._samples * self.per_score
+        if self._scoring and not self._scoring.thinks:  # one token
+            return Load(("verify", t), count, prompt, np.ones(1), at_most=(most_prompt, 1))
         sample = self._lengths.verifications
         cap = self._constants["VERIFY_TOKENS"]
         return self._load(("verify", t), count, prompt, most_prompt, sample, cap)

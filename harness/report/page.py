@@ -23,7 +23,15 @@ from core.base.errors import UserError
 from core.base.files import read_text, write_atomically
 from core.base.terminal import cut
 from core.types import GOOD, MAX_POINTS
-from harness.report import compare, run_table, tables, texts, transitions_table, votes
+from harness.report import (
+    compare,
+    run_table,
+    scores_table,
+    tables,
+    texts,
+    transitions_table,
+    votes,
+)
 from harness.report.data import Results
 from harness.report.table import BETWEEN
 from harness.results.find import archive
@@ -91,6 +99,7 @@ def _run(run: Results, name: str) -> dict[str, Any]:
         "votes": votes.curve(run),
         "points": _points(run),
         "transitions": transitions_table.report(run).page(),
+        "scores": scores_table.Report(run).page(),
         "problems": [_problem(problem) for problem in run.problems],
         "missing": run.missing,
     }

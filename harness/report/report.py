@@ -13,7 +13,17 @@ from pathlib import Path
 from core.base.errors import Parser, UserError, command, one_line
 from core.base.files import results_dir
 from core.base.terminal import heartbeat, say, wrapped
-from harness.report import compare, jsonl, page, plot, run_table, tables, transitions_table, votes
+from harness.report import (
+    compare,
+    jsonl,
+    page,
+    plot,
+    run_table,
+    scores_table,
+    tables,
+    transitions_table,
+    votes,
+)
 from harness.report.data import Results
 from harness.report.listing import Listing
 from harness.results import registry, textless
@@ -135,6 +145,11 @@ def parser() -> Parser:
         action="store_true",
         help="only print how often aggregations of right and wrong candidates are right",
     )
+    add(
+        "--scores",
+        action="store_true",
+        help="only print how well scores tell right from wrong candidates, and what they choose",
+    )
     add("--inspect", type=Path, metavar="DIR", help="only write logs for inspect_ai's viewer")
     add(
         "--without-texts",
@@ -199,6 +214,9 @@ def _report(args: argparse.Namespace, folder: Path) -> None:
     elif args.transitions:
         formatted = transitions_table.markdown if args.markdown else transitions_table.text
         print(formatted(runs))
+    elif args.scores:
+        formatted = scores_table.markdown if args.markdown else scores_table.text
+        print(formatted(runs))
     elif args.markdown:
         print(markdown(runs, compared, args.anyway))
     else:
@@ -208,8 +226,9 @@ def _report(args: argparse.Namespace, folder: Path) -> None:
 def _asks_for_list(args: argparse.Namespace) -> bool:
     """Return whether the arguments name no results and ask for no page or file of all results."""
     asks_for_page = args.all or args.out or args.all_inside or args.anyway
-    asks_for_files = args.figures is not None or args.inspect or args.transitions
-    return not (args.results or asks_for_page or asks_for_files)
+    asks_for_files = args.figures is not None or args.inspect
+    asks_for_table = args.transitions or args.scores
+    return not (args.results or asks_for_page or asks_for_files or asks_for_table)
 
 
 def markdown(runs: Sequence[Results], compared: Path | None, anyway: bool = False) -> str:

@@ -241,8 +241,8 @@ def verdict(aggregations: Sequence[Aggregation]) -> str:
 
 
 @dataclass(frozen=True)
-class _Words:
-    """The sentences of a verdict, with a place for the difference."""
+class Words:
+    """The sentences of a verdict on a difference, with a place for it."""
 
     better: str
     equal: str
@@ -264,21 +264,21 @@ class _Words:
 
 
 _MIXED = "If some parents are right and some are wrong, an aggregation is right"
-_OF_SEVERAL = _Words(
+_OF_SEVERAL = Words(
     f"{_MIXED} more often than a parent drawn at random {{}}: the model aggregates.",
     f"{_MIXED} as often as a parent drawn at random {{}}: the model copies, it does not aggregate.",
     f"{_MIXED} less often than a parent drawn at random {{}}: aggregation does harm.",
     "These results do not show whether the model aggregates. If some parents are right and some "
     "are wrong, the difference from a parent drawn at random is too uncertain {}.",
 )
-_OF_ONE = _Words(
+_OF_ONE = Words(
     "A candidate is right more often than its parent {}: refinement helps.",
     "A candidate is right as often as its parent {}: refinement has no effect.",
     "A candidate is right less often than its parent {}: refinement does harm.",
     "These results do not show whether refinement helps. The difference from the parent is too "
     "uncertain {}.",
 )
-_OF_VOTE = _Words(
+_OF_VOTE = Words(
     " Such an aggregation is right more often than the parents' vote {}.",
     " Such an aggregation is right as often as the parents' vote {}.",
     " The parents' vote is right more often {}.",
@@ -286,7 +286,7 @@ _OF_VOTE = _Words(
 )
 
 
-def _against_parents(aggregations: Sequence[Aggregation], words: _Words) -> str:
+def _against_parents(aggregations: Sequence[Aggregation], words: Words) -> str:
     chances = [aggregation.one_parent for aggregation in aggregations]
     return words.choose(transitions.gain(aggregations, chances))
 

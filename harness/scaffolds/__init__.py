@@ -40,7 +40,9 @@ docstring has lines that begin with "Question: ", "Expected: " and "Command: ". 
   the answer, or "". Names like ("verify", step, member) must be unique within a problem. SEED,
   problem and names determine the request's seed. Waiting requests are sent in the order of the
   first number in their names. `changes` are fields of Sampling. `to="scorer"` asks the model at
-  GRADER_URL instead. Such a scaffold has the constant VERIFIER (harness/scaffolds/verification.py).
+  SCORER_URL instead. Such a scaffold has the constant VERIFIER (harness/scaffolds/verification.py).
+  With `reward`, this model is a reward model, and the Completion has `scores` instead of a text.
+  With `confidences=True`, the Completion also has the confidence of each token.
 - Use seeds.rng for random draws. A draw must not depend on the order in which replies arrive.
 - `Member.parents` are indices in the previous population. `carried_over` means that an earlier
   population of this problem contains the completion.

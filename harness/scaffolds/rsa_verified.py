@@ -1,23 +1,29 @@
-"""RSA with self-verification: the model scores all populations but the last. RSA prefers high
-scores."""
+"""RSA that prefers high scores: all populations but the last get scores."""
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
 from core import prompts
 from core.constants import constant
 from core.rsa import RSA, RsaConstants, rsa
-from core.types import Scaffold
+from core.types import Ask, Populations, Problem, Scaffold
 from harness.scaffolds.best_of import with_mean
-from harness.scaffolds.verification import Verifying, verdict_count, verify
+from harness.scaffolds.verification import Verifying, score, score_requests, solving
 
 
 class Constants(RsaConstants, Verifying):
     TAU: float = constant(
-        0.2, "temperature of Boltzmann selection (small: greedy, large: uniform)", 0.001, 1000
+        0.2,
+        "temperature of Boltzmann selection, in units of the score (small: greedy, large: uniform)",
+        0.001,
+        1000,
     )
+
+
+def rsa_verified(problem: Problem, ask: Ask, config: Constants) -> Populations:
+    """Return the populations of RSA, which draws candidates by their scores (see `rsa`)."""
+    return rsa(problem, solving(ask, config), config, select=boltzmann, score=score)
 
 
 def boltzmann(
@@ -36,11 +42,11 @@ def boltzmann(
 def _max_completions(config: Constants) -> int:
     solutions = config.N * (config.T + 1)
     scored = config.N * config.T
-    return solutions + scored * verdict_count(config)
+    return solutions + scored * score_requests(config)
 
 
 RSA_VERIFIED = Scaffold(
-    partial(rsa, select=boltzmann, score=verify),
+    rsa_verified,
     constants=Constants,
     prompts=(*RSA.prompts, prompts.VERIFY, prompts.VERDICT),
     max_completions=_max_completions,

@@ -4,19 +4,29 @@ All checks raise UserError."""
 
 from core.base.errors import UserError
 from core.constants import Asking, Paid, Shuffled
-from core.engines import environment
+from core.engines import environment, wanted
 from core.engines.cards import Card
 from core.engines.protocol import Server
 from core.eval import by_answer
 from core.grading.ungraded import ungraded
-from core.types import ANSWERS, EITHER, P_TRUE, PROOFS, SCORER, TOP_LOGPROBS, Grader
+from core.types import (
+    ANSWERS,
+    CONFIDENCE,
+    EITHER,
+    P_TRUE,
+    PROOFS,
+    REWARD,
+    SCORER,
+    TOP_LOGPROBS,
+    Grader,
+)
 from harness import framing
 from harness.framing import Framing
 from harness.problems.sets import ProblemSet
 
 ROOM = 1024  # tokens of the context that are reserved for the prompt
 # values of constants for which a server need not continue messages
-NOT_CONTINUED = (0, "verdict", "points")
+NOT_CONTINUED = (0, "verdict", "points", CONFIDENCE, REWARD)
 
 
 def taken_by(grader: Grader | None) -> str:
@@ -78,7 +88,7 @@ def check_context(server: Server, config: Asking, framed: Framing | None = None)
     if isinstance(config, Paid):
         check_prices(card, server.model, config)
     # the scorer verifies on its own server (check_scorer)
-    names = ("WAITS", "ELICIT") if asks_scorer(config) else ("WAITS", "ELICIT", "VERIFY_MODE")
+    names = ("WAITS", "ELICIT") if asks_scorer(config) else ("WAITS", "ELICIT", "SCORE")
     _check_continues(card, config, names)
     if framed is None:
         framed = framing.from_config(config, card)
@@ -86,33 +96,52 @@ def check_context(server: Server, config: Asking, framed: Framing | None = None)
 
 
 def asks_scorer(config: Asking) -> bool:
-    """Return whether the constant VERIFIER selects the model at GRADER_URL."""
-    return getattr(config, "VERIFIER", "") == SCORER
+    """Return whether the constants select the second model, the scorer."""
+    return getattr(config, "VERIFIER", "") == SCORER or asks_for_rewards(config)
+
+
+def asks_for_rewards(config: Asking) -> bool:
+    """Return whether the scorer is a reward model."""
+    return getattr(config, "SCORE", "") == REWARD
 
 
 def logprobs_of(config: Asking, is_scorer: bool) -> int:
     """Return the number of alternatives that P(True) requests to the run's model ask for, or to the
     scorer, or 0 without such requests."""
-    if getattr(config, "VERIFY_MODE", "") != P_TRUE or asks_scorer(config) != is_scorer:
+    if getattr(config, "SCORE", "") != P_TRUE or asks_scorer(config) != is_scorer:
         return 0
     return TOP_LOGPROBS
 
 
 def check_scorer_is_set() -> None:
     """Raise UserError if no server is named for the scorer."""
-    if not environment.has_own_grader(""):
+    if not environment.has_second(wanted.SCORER):
         raise UserError(
-            "VERIFIER=scorer needs a second model, but GRADER_URL and GRADER_MODEL are not set. "
-            "Set GRADER_URL to its server's address or GRADER_MODEL to a model, or set "
-            "VERIFIER=model"
+            "VERIFIER=scorer and SCORE=reward need a second model, but SCORER_URL and SCORER_MODEL "
+            "are not set. Set SCORER_URL to its server's address or SCORER_MODEL to a model, or "
+            "omit them"
         )
 
 
 def check_scorer(scorer: Server | None, config: Asking) -> None:
-    """Raise UserError if VERIFIER=scorer, but the `scorer` can't verify."""
-    if scorer and asks_scorer(config):
-        scorer.card.sampled(config)
-        _check_continues(scorer.card, config, ("VERIFY_MODE",))
+    """Raise UserError if the `scorer` can't give the scores that the constants `config` select."""
+    if scorer is None or not asks_scorer(config):
+        return
+    if asks_for_rewards(config):
+        if scorer.dialect.rewards is None:
+            raise UserError(
+                f"SCORE=reward needs a reward model on vLLM or SGLang, but the scorer at "
+                f"{scorer.base_url} has another engine ({scorer.kind}). Serve the reward model "
+                "with vLLM, and set SCORER_URL to its address"
+            )
+        if scorer.card.step_mark and scorer.dialect.rewards.takes_tokens:
+            raise UserError(
+                f"the card {scorer.card.name} has step_mark, but {scorer.kind} gives one score for "
+                "a whole solution. Serve the process reward model with vLLM"
+            )
+        return
+    scorer.card.sampled(config)
+    _check_continues(scorer.card, config, ("SCORE",))
 
 
 def _check_continues(card: Card, config: Asking, names: tuple[str, ...]) -> None:
@@ -126,9 +155,9 @@ def _check_continues(card: Card, config: Asking, names: tuple[str, ...]) -> None
                 "says that its server can't (continues = false). Leave it out, or choose another "
                 "server"
             )
-        if value == P_TRUE and "logprobs" in card.never:
+        if value in (P_TRUE, CONFIDENCE) and "logprobs" in card.never:
             raise UserError(
-                f"{name}=p_true needs logprobs, which the card {card.name} never asks for (never)"
+                f"{name}={value} needs logprobs, which the card {card.name} never asks for (never)"
             )
 
 

@@ -6,8 +6,8 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Generic
 
@@ -32,11 +32,11 @@ from harness.results import missing_answers, progress, records, warnings, write
 from harness.results.metrics import RunMetrics
 from harness.results.server_warnings import COUNTS
 from harness.session.bar import Bar
-from harness.session.checks import asks_scorer
+from harness.session.checks import asks_for_rewards, asks_scorer
 from harness.session.contract import Contract
 from harness.session.growth import Growth
 from harness.session.head import head_of, scorer_of, set_of
-from harness.session.requests import Requests
+from harness.session.requests import Requests, SecondModels
 from harness.session.round import Round
 from harness.session.session import Session
 
@@ -86,7 +86,8 @@ class Experiment(Generic[A]):
         scorer = session.scorer
         if scorer and asks_scorer(config):
             self.scorer_sampling = Sampling.from_config(scorer.card.sampled(config), are_proofs)
-            self.document["scorer"] = scorer_of(scorer, self.scorer_sampling)
+            sampling = None if asks_for_rewards(config) else self.scorer_sampling
+            self.document["scorer"] = scorer_of(scorer, sampling)
             scorer_prices = scorer.card.price
         self.figures = RunMetrics(
             len(self.chosen.problems), prices=card.price, scorer_prices=scorer_prices
@@ -150,9 +151,6 @@ class Experiment(Generic[A]):
         if getattr(self.config, "MINUTES", 0):
             # The limit in MINUTES covers all problems together, so all of them must begin at once.
             places = len(numbers)
-        scorer = self.session.scorer
-        # A grader may send requests to this server, too. So `ask` counts the scaffold's.
-        second = self.session.generator(scorer, self.bar, _ignore) if scorer else nullcontext()
         run = Round[None](
             self.session,
             self.bar,
@@ -162,9 +160,22 @@ class Experiment(Generic[A]):
             record=progress.path_of(self.session.folder, self.session.name),
         )
         with nullcontext() if self.is_stage else self.bar:
-            await run.run(numbers, self._solve, second)
+            await run.run(numbers, self._solve, self._second_models())
 
-    async def _solve(self, number: int, generator: Generator, second: Generator | None) -> None:
+    @asynccontextmanager
+    async def _second_models(self) -> AsyncIterator[SecondModels]:
+        """Yield the clients of the second models. `_solve` counts the scorer's completions."""
+        async with AsyncExitStack() as running:
+            clients: list[Generator | None] = []
+            for server in (self.session.scorer, self.session.grader):
+                client = None
+                if server:
+                    client = self.session.generator(server, self.bar, _ignore)
+                    await running.enter_async_context(client)
+                clients.append(client)
+            yield SecondModels(*clients)
+
+    async def _solve(self, number: int, generator: Generator, second: SecondModels) -> None:
         problem = self.chosen.problems[number]
         name = getattr(self.scaffold.run, "__name__", self.session.name)
         contract = Contract(name, self.max_completions)
@@ -191,7 +202,7 @@ class Experiment(Generic[A]):
         async def ask_for_grade(
             messages: Sequence[Message], *names: str | int, to: str = "", **changes: Any
         ) -> Completion:
-            if second is None:  # the bar lacks the completions of a second server
+            if second.grader is None:  # the bar lacks the completions of a second server
                 self.bar.total += 1
             step = len(self.steps[number])
             return await requests.ask_for_grade(step, messages, names, changes)

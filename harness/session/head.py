@@ -21,6 +21,7 @@ SET_FIELDS = ("sha256", "source", "licence", "version", "revision")
 OMITTED = {"RUNS", "OUT"}
 # constants that are omitted if they have these values, so that earlier results stay equal
 OMITTED_DEFAULTS = {"ANSWER": BOXED, "SHUFFLE": 0, "VERIFIER": "model"}
+OMITTED_DEFAULTS |= {"BEAM": 1, "STEP_SCORES": "last"}
 OMITTED_DEFAULTS |= dict.fromkeys(reasoning.NAMES, reasoning.OF_CARD)
 
 
@@ -52,22 +53,21 @@ def head_of(
     return document
 
 
-def engine_of(server: Server, sampling: Sampling, limit: int) -> dict[str, Any]:
-    """Return the fields of results that describe an engine, with its limit of requests in
-    flight."""
+def engine_of(server: Server, sampling: Sampling | None, limit: int) -> dict[str, Any]:
+    """Return the fields of results that describe an engine, with its limit of requests in flight. A
+    reward model has no `sampling`."""
     engine = {name: getattr(server, name) for name in SERVER_FIELDS}
     for name in ("exact", "templated"):
         if getattr(server, name) is False:
             engine[name] = False
-    return engine | {
-        "concurrency": limit,
-        "why": server.why,
-        "sampling": sampling_sent(server, sampling),
-    }
+    engine |= {"concurrency": limit, "why": server.why}
+    if sampling:
+        engine["sampling"] = sampling_sent(server, sampling)
+    return engine
 
 
-def scorer_of(server: Server, sampling: Sampling) -> dict[str, Any]:
-    """Return the fields of results that describe the scorer."""
+def scorer_of(server: Server, sampling: Sampling | None) -> dict[str, Any]:
+    """Return the fields of results that describe the scorer. A reward model has no `sampling`."""
     scorer = {
         "model": server.model_info(),
         "engine": engine_of(server, sampling, server.limit),

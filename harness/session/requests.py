@@ -4,7 +4,7 @@ A scaffold's requests go to the run's model, or with `to="scorer"` to the second
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.base import seeds
 from core.base.errors import UserError
@@ -14,21 +14,28 @@ from harness.framing import Framing
 from harness.session.contract import Contract
 
 
+class SecondModels(NamedTuple):
+    """The clients of the second models' servers, each None if it is not set."""
+
+    scorer: Generator | None
+    grader: Generator | None
+
+
 @dataclass(frozen=True)
 class Requests:
     """The requests about a `problem`, whose seeds derive from the run's `seed`. The `contract`
     checks the scaffold's requests.
 
-    `sampling` are the parameters of requests for solutions. `second` is the client of the server
-    at GRADER_URL, or None. `scorer_sampling` are the scorer's parameters, or None if the run has no
-    scorer. `grade_sampling` are a grader's parameters."""
+    `sampling` are the parameters of requests for solutions, and `second` the clients of the second
+    models. `scorer_sampling` are the scorer's parameters, or None if the run has no scorer.
+    `grade_sampling` are a grader's parameters."""
 
     problem: Problem
     seed: int
     framing: Framing
     contract: Contract
     generator: Generator
-    second: Generator | None
+    second: SecondModels
     sampling: Sampling
     scorer_sampling: Sampling | None
     grade_sampling: Sampling
@@ -55,13 +62,16 @@ class Requests:
     async def _ask_scorer(
         self, messages: Sequence[Message], seed: int, priority: float, changes: dict[str, Any]
     ) -> Completion:
-        if self.second is None or self.scorer_sampling is None:
+        scorer = self.second.scorer
+        if scorer is None or self.scorer_sampling is None:
             raise UserError(
                 f'the scaffold asks to="{SCORER}", but it has no constant VERIFIER with the value '
                 f'"{SCORER}". Add one to its constants (harness/scaffolds/verification.py)'
             )
         sampling = replace(self.scorer_sampling, **changes)
-        completion = await self.second(messages, seed, sampling, priority)
+        if sampling.reward:  # a score depends on no other parameter
+            sampling = Sampling(reward=sampling.reward)
+        completion = await scorer(messages, seed, sampling, priority)
         return ScorerCompletion(**vars(completion))
 
     async def ask_for_grade(
@@ -70,7 +80,7 @@ class Requests:
         """Return a completion for the grader of step number `step`."""
         seed = seeds.derive(self.seed, self.problem.id, "grade", step, *names)
         sampling = replace(self.grade_sampling, **changes)
-        return await (self.second or self.generator)(messages, seed, sampling)
+        return await (self.second.grader or self.generator)(messages, seed, sampling)
 
 
 def _first_number(names: Sequence[str | int]) -> int:

@@ -16,10 +16,10 @@ def special_rows(
     config: Constants, server: Server, framed: Framing, scorer: Server | None = None
 ) -> list[Row]:
     """Return the rows on special settings and properties of the server. `scorer` is the model that
-    verifies, if it is not the run's."""
+    scores, if it is not the run's."""
     rows = []
     if scorer:
-        rows.append(("scorer", f"{scorer.model} verifies ({scorer.choice})"))
+        rows.append(("scorer", f"{scorer.model} scores ({scorer.choice})"))
     if unused := environment.unused_revision(server.revision):
         text = f"{unused} (REVISION) has no effect. Only runs that fetch a model of the hub use it"
         rows.append(("revision", text))

@@ -8,7 +8,7 @@ import asyncio
 import re
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -24,8 +24,9 @@ from core.engines import cards, environment, reasoning
 from core.engines.cards import Card
 from core.engines.need import Need
 from core.engines.protocol import Server
+from core.engines.wanted import GRADER, SCORER
 from core.generate import Generator, load_client
-from core.grader_server import graders_server
+from core.grader_server import second_server
 from core.server import serving
 from core.types import EITHER, Bounded, Completion, Grader
 from harness import framing
@@ -45,8 +46,9 @@ _NONE: Any = None
 class Session(Generic[A_co]):
     """The parts of a command that all its requests share, resolved once.
 
-    `framing` is the text around problems (None: not read yet). `scorer` is the server at
-    GRADER_URL, or None. It answers a grader's requests and `ask(…, to="scorer")`.
+    `framing` is the text around problems (None: not read yet). `scorer` is the server of
+    SCORER_MODEL, which answers `ask(…, to="scorer")`, or None. `grader` is the server of
+    GRADER_MODEL, which answers a grader's requests, or None.
     `journaled_before` counts the completions in the folder's journals when the session was
     opened. `configured` has the server with the values of EFFORT and TEMPLATE that its experiments
     have asked for so far."""
@@ -60,6 +62,7 @@ class Session(Generic[A_co]):
     budget: Budget | None = None
     framing: Framing | None = None
     scorer: Server | None = None
+    grader: Server | None = None
     journaled_before: int = 0
     configured: list[Server] = field(default_factory=list)
 
@@ -285,8 +288,8 @@ def open_on_problems(
 
     The problems are the first LIMIT of the set `given`, or of the set PROBLEMS. `planned` is a
     scaffold or a comparison. The `grader` decides the kinds of problems (taken_by), and may have
-    its own server. If `has_scorer`, a part of a comparison has VERIFIER=scorer. Raises UserError
-    for other kinds of problems, and for constants that do not fit them or a server."""
+    its own server. If `has_scorer`, a part of a comparison asks the scorer. Raises UserError for
+    other kinds of problems, and for constants that do not fit them or a server."""
     config, card = run.config, run.card
     has_scorer = has_scorer or checks.asks_scorer(config)
     if has_scorer:
@@ -306,10 +309,9 @@ def open_on_problems(
     load_client()
     reasoning.check(config)
     has_grader = grader is not None and choice.wanted == EITHER
-    second: AbstractContextManager[Server | None] = nullcontext()
-    if grader or has_scorer:
-        second = _second_server(config, need, has_scorer or has_grader)
-    with serving(need) as server, second as scorer:
+    roles = _roles(has_scorer, has_grader)
+    with serving(need) as server, _second_servers(roles, config, need) as second:
+        scorer = second.get(SCORER)
         server = reasoning.configured(server, config)
         chosen = chosen or choice.load(server.card)
         framed = framing.from_config(config, server.card, chosen.problems, framed)
@@ -317,20 +319,35 @@ def open_on_problems(
         checks.check_scorer(scorer, config)
         plan = plan_of(planned, config, len(chosen.problems), has_grader)
         rows = first_rows(server, chosen, choice.is_default, plan)
-        rows += special_rows(config, server, framed, scorer if has_scorer else None)
+        rows += special_rows(config, server, framed, scorer)
         with open_session(run.name, config, folder, server, rows=rows, card=card) as session:
-            session = _with_budget(session, scorer)
-            yield session.with_changes(problems=chosen, framing=framed, scorer=scorer)
+            grader_server = second.get(GRADER)
+            session = _with_budget(_with_budget(session, scorer), grader_server)
+            yield session.with_changes(
+                problems=chosen, framing=framed, scorer=scorer, grader=grader_server
+            )
+
+
+def _roles(has_scorer: bool, has_grader: bool) -> list[str]:
+    """Return the roles of a run's second models."""
+    roles = [SCORER] if has_scorer else []
+    return [*roles, GRADER] if has_grader else roles
 
 
 @contextmanager
-def _second_server(config: Constants, need: Need, starts: bool) -> Iterator[Server | None]:
-    """Yield the server of the second model (a scorer or a grader), or None if none is set. A model
-    without an address is served here if it `starts`. Raises UserError."""
-    with graders_server(need, starts) as scorer:
-        if scorer:
-            checks.check_prices(scorer.card, scorer.model, config)
-        yield scorer
+def _second_servers(
+    roles: Sequence[str], config: Constants, need: Need
+) -> Iterator[dict[str, Server]]:
+    """Yield the servers of the second models by role, without the roles that no variable sets. A
+    model without an address is served here. Raises UserError."""
+    servers = {}
+    with ExitStack() as running:
+        for role in roles:
+            server = running.enter_context(second_server(role, need))
+            if server:
+                checks.check_prices(server.card, server.model, config)
+                servers[role] = server
+        yield servers
 
 
 def need_of(planned: Bounded, config: Constants, shots: int = 0) -> Need:

@@ -141,7 +141,8 @@ async def solve(
             reply = await generator(
                 [*asked.before, *messages], seed, sampling.with_changes(**changes)
             )
-        spent.append(replace(reply, thinking="", answer="", forced=None, logprobs={}))
+        without_texts = replace(reply, thinking="", answer="", forced=None)
+        spent.append(replace(without_texts, logprobs={}, confidences=[]))
         return reply
 
     run = asked.offer.scaffold.run(problem, ask, config)

@@ -135,9 +135,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _check_one_model(config: Constants) -> None:
-    """Raise UserError for VERIFIER=scorer, because an endpoint has no second model."""
+    """Raise UserError for a scorer, because an endpoint has no second model."""
     if asks_scorer(config):
-        raise UserError("an endpoint has one model. Omit VERIFIER=scorer")
+        raise UserError("an endpoint has one model. Omit VERIFIER=scorer and SCORE=reward")
 
 
 def _announce(

@@ -39,6 +39,7 @@ def dispatch(args: Namespace, folder: Path) -> bool:
     others = (
         args.live,
         args.transitions,
+        args.scores,
         args.anyway,
         args.figures is not None,
         args.jsonl is not None,

@@ -26,6 +26,9 @@ def no_server_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
         "GRADER_URL",
         "GRADER_MODEL",
         "GRADER_KEY",
+        "SCORER_URL",
+        "SCORER_MODEL",
+        "SCORER_KEY",
         "CHAT_TEMPLATE",
     )
     for name in (*chosen, "BIND", "PORT", "WEIGHTS_DIR", "DETERMINISTIC", "EXACT", "KV"):

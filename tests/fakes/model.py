@@ -38,7 +38,7 @@ PROOF = Problem(
 )
 SIZES: dict[str, Any] = {  # small, of every scaffold
     "N": 4, "K": 2, "T": 3, "ROUNDS": 4, "PASSES": 3, "FAILURES": 3, "SELECT_TOKENS": 50,
-    "SUMMARY_TOKENS": 50, "VERIFY_MODE": "verdict", "VERIFY_SAMPLES": 2, "VERIFY_TOKENS": 50,
+    "SUMMARY_TOKENS": 50, "SCORE": "verdict", "VERIFY_SAMPLES": 2, "VERIFY_TOKENS": 50,
     "KEEP": 2, "REVIEWS": 1, "REFINEMENTS": 1, "PERFECT": 2, "STEPS": 3, "MINUTES": 0,
     "CALLS": 6, "PLAN_TOKENS": 50,
 }  # fmt: skip

@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
+from typing import Any
 
 from tests.fakes.http import Mortal, Request, answer, is_gone
 from tests.fakes.moody import events
@@ -97,7 +98,7 @@ class ScriptedServer(Mortal):
             text = self.reply(asked["messages"], number)
             answer(
                 200,
-                _completion(asked["messages"][-1]["content"], number, text),
+                _completion(asked, number, text),
                 "text/event-stream",
             )(request)
 
@@ -106,8 +107,10 @@ class ScriptedServer(Mortal):
         return reply(messages[-1]["content"], number)
 
 
-def _completion(prompt: str, number: int, text: str) -> bytes:
-    """A streamed chat completion, in one write."""
+def _completion(asked: dict[str, Any], number: int, text: str) -> bytes:
+    """A streamed chat completion, in one write. If they are asked for, it lists the probabilities
+    of three tokens."""
+    prompt = asked["messages"][-1]["content"]
     delta = {"role": "assistant", "reasoning_content": f"I think {number}.", "content": text}
     usage = {
         "prompt_tokens": len(prompt) // 4,
@@ -116,4 +119,14 @@ def _completion(prompt: str, number: int, text: str) -> bytes:
     }
     head = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "scripted"}
     choice = {"index": 0, "delta": delta, "finish_reason": "stop"}
-    return events([head | {"choices": [choice]}, head | {"choices": [], "usage": usage}])
+    first: list[dict[str, Any]] = []
+    if asked.get("logprobs"):
+        tokens = [_token(number + i) for i in range(3)]
+        listing = {"index": 0, "delta": {"content": ""}, "logprobs": {"content": tokens}}
+        first = [head | {"choices": [listing]}]
+    return events([*first, head | {"choices": [choice]}, head | {"choices": [], "usage": usage}])
+
+
+def _token(number: int) -> dict[str, Any]:
+    alternatives = [{"token": word, "logprob": -float(number % 97) / 7} for word in "ab"]
+    return {"token": "a", "logprob": -1.0, "top_logprobs": alternatives}

@@ -90,7 +90,7 @@ EXPERIMENTS = [
     core("01_baseline", *SMALL),
     core("02_rsa_basic", *RSA),
     core("03_rsa_verify", *RSA),
-    core("03_rsa_verify", *RSA_SHORT, "VERIFY_MODE=p_true", "CONCURRENCY=1", label="03_p_true"),
+    core("03_rsa_verify", *RSA_SHORT, "SCORE=p_true", "CONCURRENCY=1", label="03_p_true"),
     core("04_rsa_adaptive", *RSA),
     core("05_rsa_qed", *SMALL, "LIMIT=1"),
     core("06_deepseek_math", *SMALL, "LIMIT=1"),

@@ -10,6 +10,7 @@ from typing import Any
 from core import prompts
 from core.client import reply
 from core.client.journal import Journal
+from core.client.logprobs import Ends
 from core.client.reply import Reply
 from core.engines import queries as client
 from core.engines.attach import probe_again
@@ -50,14 +51,14 @@ def post(server: Server, path: str, body: dict[str, Any]) -> Any:
     return json.loads(client.send(server.root + path, body=body, seconds=60))
 
 
-def read_bytes(body: bytes, cuts: Iterable[int] = ()) -> Reply:
-    """Read a response in pieces that end at `cuts`."""
+def read_bytes(body: bytes, cuts: Iterable[int] = (), ends: Ends | None = None) -> Reply:
+    """Read a response in pieces that end at `cuts`. `ends` may end it early."""
 
     async def pieces() -> AsyncIterator[bytes]:
         for start, end in pairwise([0, *cuts, len(body)]):
             yield body[start:end]
 
-    return asyncio.run(reply.read(pieces()))
+    return asyncio.run(reply.read(pieces(), ends))
 
 
 def ask_each(url: str, folder: Path, prompts: Sequence[str], limit: int = 4) -> list[Completion]:

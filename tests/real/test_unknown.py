@@ -52,8 +52,8 @@ def test_verdicts_are_read_and_p_true_is_refused_before_a_sample(
     checked = verdicts["metrics"]["verification"]
     assert checked["verdicts"] == 6 and checked["unreadable"] < 6
     folder = tmp_path / "p_true"
-    refused = begun("03_rsa_verify", folder, unknown, *small, "VERIFY_MODE=p_true")
+    refused = begun("03_rsa_verify", folder, unknown, *small, "SCORE=p_true")
     _, err = refused.communicate(timeout=900)
-    assert refused.returncode == 2 and "VERIFY_MODE=verdict" in err, err
+    assert refused.returncode == 2 and "SCORE=verdict" in err, err
     assert journal_lines(folder, "03_rsa_verify") == [], "no sample is paid for"
     FIGURES.append(f"transformers serve, 03 verdict: {checked}")

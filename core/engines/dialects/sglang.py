@@ -14,6 +14,7 @@ from core.engines.protocol import (
     NO_PENALTIES,
     UNKNOWN_LIMIT,
     WAITING,
+    Rewards,
     Server,
     closing,
     ending,
@@ -47,6 +48,8 @@ class SGLang(OnGpu):
     neutral = NO_PENALTIES
     embeds = True
     renders = ("tokenize", "tokens")
+    # /v1/classify would turn a single logit into the probability 1
+    rewards = Rewards("/classify", takes_tokens=True, gives_logits=True)
     # The range that SGLang's authors report (lmsys.org, 22 September 2025, 34% on average). It was
     # not measured here.
     deterministic_cost = (0.25, 0.45)

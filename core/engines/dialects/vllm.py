@@ -13,7 +13,7 @@ from core.engines import queries
 from core.engines.identity import fingerprint
 from core.engines.need import FEWEST_HELD, MOST_RUNNING, ServerSize, in_flight
 from core.engines.on_gpu import STREAM_INTERVAL, OnGpu
-from core.engines.protocol import NO_PENALTIES, WAITING, Server, is_local
+from core.engines.protocol import NO_PENALTIES, WAITING, Rewards, Server, is_local
 from core.engines.queries import count, line, page_of, tail_by_tokens
 from core.engines.wanted import Hosting
 from core.engines.weights import Model
@@ -37,6 +37,7 @@ class VLLM(OnGpu):
     channel_parser = "openai_gptoss"
     neutral = NO_PENALTIES
     renders = ("tokenize", "tokens")
+    rewards = Rewards("/pooling")
 
     def described(
         self, server: Server, entry: Mapping[str, Any], models: Mapping[str, Any]

@@ -343,6 +343,13 @@ function transitions(run) {
   return [main, h("p", {}, line), others];
 }
 
+/** How well scores tell right from wrong candidates, and what they choose. */
+function scores(run) {
+  if (!run.scores) return null;
+  const [main, parts] = run.scores.tables.map(tableView);
+  return [main, h("p", {}, run.scores.line), parts];
+}
+
 function overview(run) {
   const missing = plural(run.missing, "completion");
   return [
@@ -359,6 +366,7 @@ function overview(run) {
     run.points && tableView(run.points),
     tableView(run.steps),
     transitions(run),
+    scores(run),
     h("h3", {}, "Configuration"),
     facts(run),
   ];

@@ -19,6 +19,7 @@ from core.constants import A, Asking, Paid, Reasoning, Waiting, constant
 from core.engines import environment, reasoning
 from core.engines.need import Need
 from core.engines.protocol import Server
+from core.engines.wanted import GRADER
 from core.generate import Generator
 from core.grader_server import grading_server
 from core.types import CHARACTERS, MAX_POINTS, Ask, Completion, Message, Problem, Sampling
@@ -87,7 +88,8 @@ def with_card(kind: type[A], words: Sequence[str]) -> list[str]:
     have precedence."""
     named = getattr(constants.read(kind, {}, words), "GRADER", "")
     with environment.choosing(named):
-        card = environment.grader()[3] if environment.has_own_grader(named) else environment.card()
+        has_own_server = environment.has_own_grader(named)
+        card = environment.second(GRADER).card if has_own_server else environment.card()
     return [*(f"{name}={value}" for name, value in card.constants_of(kind).items()), *words]
 
 

@@ -302,9 +302,9 @@ def test_what_opens_an_answer_is_refused_before_anything_is_sent(
 ) -> None:
     place = provider()
     server = place.attached(Card("mine", base_url=place.base, model="m", continues=False))
-    config = RSA_VERIFIED.constants(VERIFY_MODE="p_true")
+    config = RSA_VERIFIED.constants(SCORE="p_true")
     for asked, name in (
-        (config, "VERIFY_MODE=p_true"),
+        (config, "SCORE=p_true"),
         (Constants(WAITS=1), "WAITS=1"),
         (Constants(ELICIT=1), "ELICIT"),
     ):

@@ -10,19 +10,21 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from core.client.trials import LETTERS, OPENED
+from core.client.trials import LETTERS, OPENED, QUESTION
 from core.engines.attach import probe
 from core.engines.cards import Card
 from core.types import TOP_LOGPROBS, Sampling
 from harness.run import solve_sync
 from harness.scaffolds.best_of import BEST_OF
+from harness.scaffolds.confidence import UNLISTED
 from tests.fakes.engines import StandIn, vllm
 from tests.fakes.http import HttpFake, Request, answer
 from tests.helpers.asking import ask
 from tests.helpers.runs import TWO, load
 
 pytestmark = pytest.mark.usefixtures("hurried")
-P_TRUE: dict[str, Any] = {"N": 2, "VERIFY_MODE": "p_true", "CONCURRENCY": 4}
+P_TRUE: dict[str, Any] = {"N": 2, "SCORE": "p_true", "CONCURRENCY": 4}
+CONFIDENT: dict[str, Any] = {"N": 2, "SCORE": "confidence", "CONCURRENCY": 4}
 TOKENS = [{"token": " True", "logprob": -0.1}, {"token": " False", "logprob": -2.5}]
 
 
@@ -36,10 +38,12 @@ class Particular(HttpFake):
         self.continues = continues
         self.listed = listed  # whether replies contain log probabilities
         self.repeats = repeats  # whether equal requests get equal replies
+        self.lists_once = False  # whether only the first of two samples has log probabilities
         self.fails = False  # whether it refuses requests for letters
         self.is_absent = False  # whether it answers all chat requests with 404
         self.most_tokens = 10**6  # the largest cap that it accepts
         self.bodies: list[dict[str, Any]] = []
+        self._sampled: list[Any] = []
         super().__init__()
 
     def get(self, request: Request) -> None:
@@ -69,7 +73,10 @@ class Particular(HttpFake):
             "message": {"role": "assistant", "content": content},
             "finish_reason": "stop",
         }
-        if asked.get("logprobs") and self.listed:
+        is_later = asked["messages"] != QUESTION and asked["messages"] in self._sampled
+        self._sampled.append(asked["messages"])
+        is_listed = self.listed and not (self.lists_once and is_later)
+        if asked.get("logprobs") and is_listed:
             choice["logprobs"] = {"content": [TOKENS[0] | {"top_logprobs": TOKENS}]}
         usage = {"prompt_tokens": 9, "completion_tokens": 3}
         return {"model": "particular", "choices": [choice], "usage": usage}
@@ -238,7 +245,7 @@ def test_p_true_ends_before_the_first_sample_if_it_can_not_work(
     particular: Any, results: Path, refused: tuple[str, ...], changes: dict[str, bool], words: str
 ) -> None:
     here = particular(*refused, **changes)
-    with pytest.raises(UserError, match=f"VERIFY_MODE=p_true.*{words}") as raised:
+    with pytest.raises(UserError, match=f"SCORE=p_true.*{words}") as raised:
         solve_sync(BEST_OF, TWO, name="best", **P_TRUE)
     assert "\n" not in str(raised.value)
     assert here.bodies == here.trials
@@ -256,6 +263,50 @@ def test_a_server_that_can_is_asked_once(particular: Any, results: Path) -> None
     count = len(here.bodies)
     solve_sync(BEST_OF, TWO, name="best", **P_TRUE)
     assert len(here.bodies) == count, "a run without new requests tries nothing"
+
+
+@pytest.mark.parametrize(
+    ("refused", "changes", "words"),
+    [
+        (("logprobs",), {}, "refuses the request for them.*logprobs"),
+        ((), {"listed": False}, "returns none"),
+    ],
+)
+def test_confidence_ends_before_the_first_sample_if_it_can_not_work(
+    particular: Any, results: Path, refused: tuple[str, ...], changes: dict[str, bool], words: str
+) -> None:
+    here = particular(*refused, **changes)
+    with pytest.raises(UserError, match=f"SCORE=confidence.*{words}") as raised:
+        solve_sync(BEST_OF, TWO, name="best", **CONFIDENT)
+    assert "\n" not in str(raised.value)
+    asked = [body["messages"] for body in here.bodies]
+    assert all(messages in (QUESTION, LETTERS) for messages in asked)
+
+
+def test_confidence_needs_no_server_that_continues_a_message(
+    particular: Any, results: Path
+) -> None:
+    here = particular(continues=False)
+    solve_sync(BEST_OF, TWO, name="best", **CONFIDENT)
+    assert [body["messages"] for body in here.bodies].count(QUESTION) == 1
+    document = load(results, "best")
+    members = [m for p in document["problems"] for m in p["steps"][1]["members"]]
+    assert [m["self_score"] for m in members] == [1.3] * 4
+    count = len(here.bodies)
+    solve_sync(BEST_OF, TWO, name="best", **CONFIDENT)
+    assert len(here.bodies) == count, "a run without new requests tries nothing"
+
+
+def test_a_reply_without_log_probabilities_is_a_note(particular: Any, results: Path) -> None:
+    here = particular()
+    here.lists_once = True
+    solve_sync(BEST_OF, TWO, name="best", **CONFIDENT)
+    document = load(results, "best")
+    members = [m for p in document["problems"] for m in p["steps"][1]["members"]]
+    scores = [m.get("self_score") for m in members]
+    assert sorted(scores, key=str) == [1.3, 1.3, None, None]
+    assert document["metrics"]["notes"] == {UNLISTED: 2}
+    assert any(UNLISTED in warning for warning in document["warnings"])
 
 
 def test_a_run_that_needs_nothing_tries_nothing(particular: Any, results: Path) -> None:

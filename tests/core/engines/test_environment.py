@@ -10,7 +10,7 @@ import pytest
 from core.base.errors import UserError
 from core.engines import environment, gpus, process, protocol
 from core.engines.protocol import Dialect, Server
-from core.engines.wanted import Hosting
+from core.engines.wanted import GRADER, SCORER, Hosting
 from core.server import main, serving
 from tests.fakes.engines import models
 
@@ -223,8 +223,35 @@ def test_a_grader_without_an_address_is_served_on_the_next_port(
 ) -> None:
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
-    grader = environment.served_grader()
+    grader = environment.served_second(GRADER)
     assert (grader.values if grader else None) == served
+
+
+def test_a_scorer_is_another_second_model_than_the_grader(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GRADER_URL", URL)
+    assert environment.second(GRADER).url == URL and not environment.has_second(SCORER)
+    monkeypatch.setenv("SCORER_MODEL", "maker/big")
+    scorer = environment.served_second(SCORER)
+    assert scorer and scorer.values == {"MODEL": "maker/big", "PORT": "30002"}
+    monkeypatch.setenv("SCORER_URL", URL)
+    monkeypatch.setenv("SCORER_KEY", "sk-of-the-scorer")
+    assert environment.second(SCORER)[:3] == (URL, "maker/big", "sk-of-the-scorer")
+    assert environment.served_second(SCORER) is None
+
+
+def test_a_card_names_the_scorer_of_its_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    card = tmp_path / "mine.toml"
+    card.write_text(f'model = "small"\nbase_url = "{URL}"\nscorer = "maker/judge"\n')
+    monkeypatch.setenv("MODEL", str(card))
+    scorer = environment.served_second(SCORER)
+    assert scorer and scorer.value("MODEL") == "maker/judge"
+    assert environment.served_second(GRADER) is None
+    monkeypatch.setenv("SCORER_MODEL", "maker/big")
+    assert environment.wanted().named_second(SCORER) == "maker/big"
 
 
 class AttachOnly(Dialect):

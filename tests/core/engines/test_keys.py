@@ -8,6 +8,7 @@ from core.base import files
 from core.base.errors import UserError
 from core.engines import environment
 from core.engines.protocol import Key
+from core.engines.wanted import GRADER
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +89,7 @@ def test_a_graders_model_may_be_a_card_with_a_key_of_its_own(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-theirs")
     monkeypatch.setenv("GRADER_KEY", "sk-graders")
-    assert environment.grader()[0] == ""
+    assert environment.second(GRADER)[0] == ""
     for url, model, expected in (
         ("", "openai", ("https://api.openai.com/v1", "gpt-5-mini", "sk-theirs", "openai")),
         (
@@ -100,13 +101,13 @@ def test_a_graders_model_may_be_a_card_with_a_key_of_its_own(
     ):
         monkeypatch.setenv("GRADER_URL", url)
         monkeypatch.setenv("GRADER_MODEL", model)
-        address, name, key, card = environment.grader()
+        address, name, key, card = environment.second(GRADER)
         assert (address, name, key, card.name) == expected
     monkeypatch.setenv("GRADER_URL", "")
     for model in ("opnai", "azure"):  # no card, and one without an address and an engine
         monkeypatch.setenv("GRADER_MODEL", model)
         with pytest.raises(UserError, match=f"GRADER_MODEL={model}"):
-            environment.grader()
+            environment.second(GRADER)
 
 
 def test_google_s_key_has_two_names_and_the_first_counts(monkeypatch: pytest.MonkeyPatch) -> None:

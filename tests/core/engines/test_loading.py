@@ -16,7 +16,8 @@ from core.engines import attach, environment, gpus, holding, our_port, queries, 
 from core.engines.need import Need
 from core.engines.process import free_port
 from core.engines.queries import Loading
-from core.grader_server import graders_server, grading_server
+from core.engines.wanted import GRADER
+from core.grader_server import grading_server, second_server
 from core.rsa import RSA
 from core.server import serving
 from harness.run import solve_sync
@@ -114,7 +115,7 @@ def test_a_run_waits_for_a_server_that_is_loading(
 def test_a_grader_that_is_loading_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(Slow(LOADING["llama.cpp"])) as slow:
         monkeypatch.setenv("GRADER_URL", slow.url)
-        with graders_server(Need()) as server:
+        with second_server(GRADER, Need()) as server:
             assert server is not None and server.model == "big"
 
 

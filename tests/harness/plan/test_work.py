@@ -32,7 +32,7 @@ CONSTANTS = st.fixed_dictionaries(
 @settings(max_examples=40)
 @given(
     values=CONSTANTS,
-    mode=st.sampled_from([None, "verdict", "p_true"]),
+    mode=st.sampled_from([None, "verdict", "p_true", "confidence"]),
     kv=st.sampled_from(["bf16", "fp8"]),
     count=st.integers(1, 100),
 )
@@ -42,7 +42,7 @@ def test_any_constants_are_planned_and_expected_is_never_above_at_most(
     values["K"] = min(values["N"], values["K"])
     overrides = [f"{name}={value}" for name, value in values.items()]
     if mode:
-        overrides.append(f"VERIFY_MODE={mode}")
+        overrides.append(f"SCORE={mode}")
     config: Any = rsa(*overrides, name="03_rsa_verify" if mode else "02_rsa_basic")
     scaffold: Bounded = RSA_VERIFIED if mode else RSA
     plan = estimate.Plan(config, count, ASSUMED, place(kv=kv), scaffold)
@@ -53,6 +53,14 @@ def test_any_constants_are_planned_and_expected_is_never_above_at_most(
     assert 0 < plan.seconds[0] < plan.seconds[1]
     text = shown(plan, scaffold)
     assert "nan" not in text and "inf" not in text.replace("in flight", "")
+
+
+def test_a_confidence_needs_no_request() -> None:
+    words = ("N=4", "K=2", "T=2", "SCORE=confidence")
+    scored = loads_of(rsa(*words, name="03_rsa_verify"), 5, ASSUMED, RSA_VERIFIED)
+    plain = loads_of(rsa(*words[:3]), 5, ASSUMED, RSA)
+    assert [load.kind for load in scored] == [load.kind for load in plain]
+    assert [load.count for load in scored] == [load.count for load in plain]
 
 
 @pytest.mark.parametrize("forced", [0, 512])

@@ -29,7 +29,7 @@ LARGE = {
     "STEPS": 3,
 }
 SMALLER = (
-    LARGE | {"N": 5, "K": 2, "ROUNDS": 2, "PERFECT": 6, "VERIFY_MODE": "p_true"},
+    LARGE | {"N": 5, "K": 2, "ROUNDS": 2, "PERFECT": 6, "SCORE": "p_true"},
     LARGE | {"N": 3, "K": 3, "ROUNDS": 1, "T": 1, "CALLS": 1, "CLASSIFY": 0},
     LARGE | {"N": 2, "K": 2, "ROUNDS": 0, "T": 0, "KEEP": 1, "REFINEMENTS": 3},
 )

@@ -13,7 +13,7 @@ from harness.scaffolds.majority import majority
 from harness.scaffolds.refinement import REFINEMENT, refinement
 from tests.fakes.model import PROBLEM, Model, Names, Reply, constants_with, run, traced
 
-BEST: dict[str, Any] = {"N": 4, "VERIFY_MODE": "verdict", "VERIFY_SAMPLES": 2, "VERIFY_TOKENS": 60}
+BEST: dict[str, Any] = {"N": 4, "SCORE": "verdict", "VERIFY_SAMPLES": 2, "VERIFY_TOKENS": 60}
 
 
 def solution(names: Names, prompt: str) -> str:

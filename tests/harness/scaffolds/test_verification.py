@@ -27,9 +27,7 @@ def test_p_true_is_normalised_over_both_words_and_their_spellings() -> None:
 
 
 def config(**changes: Any) -> Any:
-    return constants_with(
-        {"VERIFY_MODE": "verdict", "VERIFY_TOKENS": 400, "VERIFY_SAMPLES": 3} | changes
-    )
+    return constants_with({"SCORE": "verdict", "VERIFY_TOKENS": 400, "VERIFY_SAMPLES": 3} | changes)
 
 
 def test_scores_are_means_of_readable_verdicts_and_unreadable_ones_are_not_false() -> None:
@@ -60,7 +58,7 @@ def test_p_true_reads_one_token_with_the_models_own_probabilities() -> None:
         )
 
     population = [Member(Completion("0" * 32, 0, answer="a"))]
-    asyncio.run(verify(PROBLEM, population, 0, ask, config(VERIFY_MODE="p_true")))
+    asyncio.run(verify(PROBLEM, population, 0, ask, config(SCORE="p_true")))
     off = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
     assert asked == [{"max_tokens": 1, "opening": "Verdict:", "top_logprobs": 20} | off], (
         "a second look says the same"

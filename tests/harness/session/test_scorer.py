@@ -1,4 +1,4 @@
-"""A second model that verifies: VERIFIER=scorer, which asks the model at GRADER_URL."""
+"""A second model that verifies: VERIFIER=scorer, which asks the model at SCORER_URL."""
 
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -47,8 +47,8 @@ class Judge(ScriptedServer):
 @pytest.fixture
 def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
     with closing(Judge()) as judge:
-        monkeypatch.setenv("GRADER_URL", judge.url)
-        monkeypatch.setenv("GRADER_MODEL", "scripted")
+        monkeypatch.setenv("SCORER_URL", judge.url)
+        monkeypatch.setenv("SCORER_MODEL", "scripted")
         yield judge
 
 
@@ -84,7 +84,7 @@ def test_a_repeated_run_asks_neither_server(
 ) -> None:
     sizes: dict[str, Any] = {"K": 2, "T": 1} if scaffold is RSA_VERIFIED else {}
     if scaffold is STEPWISE:
-        sizes = {"STEPS": 2, "VERIFY_MODE": "verdict"}
+        sizes = {"STEPS": 2, "SCORE": "verdict"}
     documents = []
     for _ in range(2):
         solve_sync(scaffold, TWO, name="mine", **SIZE, **sizes)
@@ -118,9 +118,9 @@ def test_regraded_and_merged_results_keep_the_scorers_figures(
 def test_a_scorer_without_an_address_is_refused_before_the_first_request(
     server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("GRADER_URL", raising=False)
-    monkeypatch.delenv("GRADER_MODEL", raising=False)
-    with pytest.raises(UserError, match="VERIFIER=scorer.*GRADER_URL"):
+    monkeypatch.delenv("SCORER_URL", raising=False)
+    monkeypatch.delenv("SCORER_MODEL", raising=False)
+    with pytest.raises(UserError, match="VERIFIER=scorer.*SCORER_URL"):
         solve_sync(BEST_OF, TWO, **SIZE)
     with pytest.raises(UserError, match="VERIFIER"):
         solve_sync(replace(RSA, run=_asks_scorer), TWO, name="undeclared")
@@ -139,7 +139,7 @@ def test_a_lost_scorer_ends_the_run_which_the_next_one_continues(
     hurried: None,
 ) -> None:
     closed = Judge()
-    monkeypatch.setenv("GRADER_URL", closed.url)
+    monkeypatch.setenv("SCORER_URL", closed.url)
 
     def lost(messages: Any, number: int) -> str:
         closed.close()
@@ -150,7 +150,7 @@ def test_a_lost_scorer_ends_the_run_which_the_next_one_continues(
         solve_sync(BEST_OF, TWO, name="best", **SIZE)
     assert load(results, "best.partial")["scorer"]
     asked = len(server.asked)
-    monkeypatch.setenv("GRADER_URL", judge.url)
+    monkeypatch.setenv("SCORER_URL", judge.url)
     solve_sync(BEST_OF, TWO, name="best", **SIZE)
     assert len(server.asked) == asked and len(judge.asked) == 6
 
@@ -164,8 +164,8 @@ def test_the_budget_counts_the_scorer(
 ) -> None:
     for name, url in (("model", server.url), ("judge", judge.url)):
         (tmp_path / f"{name}.toml").write_text(CARD.format(url=url))
-    monkeypatch.setenv("GRADER_MODEL", str(tmp_path / "judge.toml"))
-    monkeypatch.delenv("GRADER_URL")
+    monkeypatch.setenv("SCORER_MODEL", str(tmp_path / "judge.toml"))
+    monkeypatch.delenv("SCORER_URL")
     with pytest.raises(UserError, match=r"MAX_DOLLARS.*card"):
         solve_sync(BEST_OF, TWO, name="best", MAX_DOLLARS=1, **SIZE)
     monkeypatch.delenv("BASE_URL")
@@ -203,22 +203,22 @@ def test_the_embedded_model_scores_for_itself_as_a_second_server(
     engine: Any, results: Path
 ) -> None:
     words = ("LIMIT=2", "N=2", "MAX_TOKENS=300", "VERIFIER=scorer")
-    urls = {"BASE_URL": engine.base_url, "GRADER_URL": engine.base_url}
+    urls = {"BASE_URL": engine.base_url, "SCORER_URL": engine.base_url}
     status, out, err = run("13_best_of", *words, **urls)
     assert status == 0 and "scorer" in out.partition("mean accuracy")[0], err
     document = load(results, "13_best_of")
     assert document["scorer"]["model"]["name"] == document["model"]["name"]
     assert document["metrics"]["scorer"]["completions"] == 2 * 2 * 4
     status, _, err = run("13_best_of", *words, BASE_URL=engine.base_url)
-    assert status == 2 and "GRADER_URL" in err and err.count("\n") == 1
+    assert status == 2 and "SCORER_URL" in err and err.count("\n") == 1
 
 
 def test_a_scorer_without_an_address_is_started_here(engine: Any, results: Path) -> None:
-    words = ("LIMIT=1", "N=2", "MAX_TOKENS=300", "VERIFIER=scorer", "VERIFY_MODE=p_true")
-    settings = {"BASE_URL": engine.base_url, "GRADER_MODEL": "embedded"}
+    words = ("LIMIT=1", "N=2", "MAX_TOKENS=300", "VERIFIER=scorer", "SCORE=p_true")
+    settings = {"BASE_URL": engine.base_url, "SCORER_MODEL": "embedded"}
     status, out, err = run("13_best_of", *words, **settings)
     assert status == 0, err
     scorer = load(results, "13_best_of")["scorer"]
-    assert scorer["model"]["embedded"] and scorer["engine"]["why"] == "GRADER_MODEL is set"
+    assert scorer["model"]["embedded"] and scorer["engine"]["why"] == "SCORER_MODEL is set"
     assert engine.base_url not in scorer["engine"]["origin"]
-    assert "GRADER_MODEL is set" in " ".join(out.split())
+    assert "SCORER_MODEL is set" in " ".join(out.split())

@@ -70,7 +70,7 @@ def test_the_command_reads_a_runs_samples(
         name="samples",
         LIMIT=8,
         N=3,
-        VERIFY_MODE="p_true",
+        SCORE="p_true",
         MAX_TOKENS=160,
         TEMPERATURE=1.0,
     )
