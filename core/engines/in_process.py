@@ -207,8 +207,10 @@ def main(request: str) -> None:
     params.verbosity = 1  # errors
     import xllamacpp
 
-    with suppress(RuntimeError):
+    try:
         xllamacpp.Server(params)
+    except RuntimeError:
+        return  # llama.cpp writes its log later, at the latest when the process exits
     os._exit(0)  # a server that starts this time might not stop
 
 
