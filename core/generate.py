@@ -275,7 +275,8 @@ class Generator:
         max_cost = request.reservation.max_cost(
             request.messages, sampling.max_tokens, sampling.opening
         )
-        post = partial(self.client.http.send, ends=ending(sampling))
+        ends = ending(sampling)
+        post = partial(self.client.http.send, ends=ends) if ends else None
         reply = await self.client.send(
             body, request.reservation, max_cost, self._max_forcing_cost(request), post
         )

@@ -42,6 +42,7 @@ docstring has lines that begin with "Question: ", "Expected: " and "Command: ". 
   first number in their names. `changes` are fields of Sampling. `to="scorer"` asks the model at
   SCORER_URL instead. Such a scaffold has the constant VERIFIER (harness/scaffolds/verification.py).
   With `reward`, this model is a reward model, and the Completion has `scores` instead of a text.
+  With `confidences=True`, the Completion also has the confidence of each token.
 - Use seeds.rng for random draws. A draw must not depend on the order in which replies arrive.
 - `Member.parents` are indices in the previous population. `carried_over` means that an earlier
   population of this problem contains the completion.

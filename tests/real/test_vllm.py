@@ -120,7 +120,9 @@ def test_rsa_and_self_verification_run(vllm: Server, tmp_path: Path) -> None:
     )
     verdicts = run("03_rsa_verify", tmp_path / "verdict", vllm, *small, "VERIFY_TOKENS=300")
     p_trues = run("03_rsa_verify", tmp_path / "p_true", vllm, *small, "SCORE=p_true")
-    for name, document in (("02", rsa), ("03 verdict", verdicts), ("03 p_true", p_trues)):
+    sure = run("03_rsa_verify", tmp_path / "confidence", vllm, *small, "SCORE=confidence")
+    documents = {"02": rsa, "03 verdict": verdicts, "03 p_true": p_trues, "03 confidence": sure}
+    for name, document in documents.items():
         steps = [step["mean_accuracy"]["value"] for step in document["metrics"]["steps"]]
         checked = document["metrics"].get("verification", {})
         FIGURES.append(f"vLLM, {name}: mean accuracy by step {steps}, verification {checked}")
@@ -128,6 +130,8 @@ def test_rsa_and_self_verification_run(vllm: Server, tmp_path: Path) -> None:
     assert p_trues["metrics"]["verification"]["unreadable"] == 0
     scores = {m["self_score"] for m in members(p_trues) if "self_score" in m}
     assert len(scores) > 4, "probabilities, not verdicts"
+    confidences = [m["self_score"] for m in members(sure) if "self_score" in m]
+    assert len(set(confidences)) > 4 and min(confidences) > 0
     readable = [m for m in members(verdicts) if m.get("self_score") is not None]
     assert {m["self_score"] for m in readable} <= {0.0, 1.0}
 

@@ -101,9 +101,10 @@ def test_all_pieces_of_a_completion_count(engine: Server, tmp_path: Path) -> Non
         engine,
         tmp_path,
         [(5, cut_and_sure), (5, replace(cut_and_sure, answer_tokens=0)), (5, waiting)],
+        limit=1,
     )
     assert forced.forced is not None
-    assert forced.confidences[:12] == unforced.confidences
+    assert forced.confidences[:12] == pytest.approx(unforced.confidences, abs=2e-3)
     assert len(forced.confidences) > 12
     assert waited.before_waits
     assert len(waited.confidences) > waited.tokens_before_waits[0]

@@ -74,10 +74,10 @@ def test_a_stopped_reply_is_the_beginning_of_the_whole_one_and_is_journaled(
     stopping = replace(sure, least_confidence=bar, group=4, elicit="math", answer_tokens=9)
     server = replace(through, card=replace(engine.card, streams=True))
     (stopped,) = ask(server, tmp_path, [(5, stopping)])
-    end = first_unsure(whole.confidences, bar, 4)
-    assert end is not None and end < len(whole.confidences)
+    end = len(stopped.confidences)
+    assert first_unsure(stopped.confidences, bar, 4) == end < len(whole.confidences)
     assert stopped.finish_reason == UNSURE and stopped.text == ""
-    assert stopped.completion_tokens == len(stopped.confidences)
+    assert stopped.completion_tokens == end
     assert stopped.confidences == pytest.approx(whole.confidences[:end], abs=2e-3)
     asked = len(proxy.bodies)
     assert ask(server, tmp_path, [(5, stopping)]) == [stopped]
