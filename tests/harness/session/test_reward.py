@@ -220,6 +220,10 @@ def test_a_scorer_that_gives_no_scores_is_refused_before_the_first_request(
 ) -> None:
     with pytest.raises(UserError, match="SCORER_URL"):
         solve_sync(BEST_OF, TWO, **SIZE)
+    monkeypatch.setenv("SCORER_MODEL", "embedded")
+    with pytest.raises(UserError, match="SCORER_URL"):
+        solve_sync(BEST_OF, TWO, **SIZE)
+    monkeypatch.delenv("SCORER_MODEL")
     with closing(ScriptedServer()) as chats:
         monkeypatch.setenv("SCORER_URL", chats.url)
         with pytest.raises(UserError, match="SCORE=reward.*vLLM"):
