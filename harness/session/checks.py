@@ -113,13 +113,19 @@ def logprobs_of(config: Asking, is_scorer: bool) -> int:
     return TOP_LOGPROBS
 
 
-def check_scorer_is_set() -> None:
-    """Raise UserError if no server is named for the scorer."""
+def check_scorer_is_set(config: Asking) -> None:
+    """Raise UserError if no server is named for the scorer. A run starts no reward model."""
+    remote = environment.second(wanted.SCORER)
+    if asks_for_rewards(config) and not remote.url:
+        raise UserError(
+            "SCORE=reward needs the address of a reward model. Serve one (vllm serve MODEL "
+            "--runner pooling), and set SCORER_URL to its address"
+        )
     if not environment.has_second(wanted.SCORER):
         raise UserError(
             "VERIFIER=scorer and SCORE=reward need a second model, but SCORER_URL and SCORER_MODEL "
             "are not set. Set SCORER_URL to its server's address or SCORER_MODEL to a model, or "
-            "omit them"
+            "set VERIFIER=model and another SCORE"
         )
 
 

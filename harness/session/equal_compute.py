@@ -251,7 +251,7 @@ def _meter_of(common: Compared, server: Server, has_scorer: bool) -> Meter:
         return Meter(common.BUDGET_IN, _shape_of(server), server.card.price)
     if common.BUDGET_IN in ("dollars", "flops"):
         raise UserError(
-            f"BUDGET_IN={common.BUDGET_IN} counts one model, but VERIFIER=scorer asks a second. "
+            f"BUDGET_IN={common.BUDGET_IN} counts one model, but the scorer is a second one. "
             "Set BUDGET_IN=tokens or BUDGET_IN=read"
         )
     return Meter(common.BUDGET_IN)

@@ -293,7 +293,7 @@ def open_on_problems(
     config, card = run.config, run.card
     has_scorer = has_scorer or checks.asks_scorer(config)
     if has_scorer:
-        checks.check_scorer_is_set()
+        checks.check_scorer_is_set(config)
     choice = _Problems(run.name, config, planned, checks.taken_by(grader), given)
     # before a download, so that errors are reported early
     framed = framing.from_config(config, card)

@@ -1,7 +1,8 @@
-"""Score solutions with tiny reward models of random weights, on vLLM's CPU build. transformers
-computes the same scores from the same weights."""
+"""Score solutions with tiny reward models of random weights, on vLLM and SGLang on a CPU.
+transformers computes the same scores from the same weights."""
 
 import json
+import math
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +16,21 @@ from core.engines import process
 from core.engines.attach import probe
 from core.engines.protocol import Server
 from core.types import Message, Sampling
+from tests.conftest import ROOT
 from tests.real import tiny_rewards
-from tests.real.conftest import FIGURES, FLAGS, SETTINGS, START_SECONDS, VENV, ask, members, run
+from tests.real.conftest import (
+    FIGURES,
+    FLAGS,
+    SETTINGS,
+    SGLANG_FLAGS,
+    SGLANG_SETTINGS,
+    SGLANG_VENV,
+    START_SECONDS,
+    VENV,
+    ask,
+    members,
+    run,
+)
 from tests.real.tiny_rewards import MARK
 
 pytestmark = pytest.mark.engines
@@ -36,31 +50,45 @@ def by_transformers(folder: Path, solutions: list[str]) -> list[list[float]]:
     return scores
 
 
-@contextmanager
-def served(kind: str, port: int, tokenizer: Path, place: Path) -> Iterator[tuple[Server, Path]]:
-    """Make a reward model, and serve it with vLLM."""
-    made = place / kind
-    maker = [str(VENV / "python"), tiny_rewards.__file__, kind, str(tokenizer), str(made)]
+def reward_model(kind: str, tokenizer: Path, place: Path) -> Path:
+    """Make a reward model in `place`, and return its folder."""
+    folder = place / kind
+    maker = [str(VENV / "python"), tiny_rewards.__file__, kind, str(tokenizer), str(folder)]
     subprocess.run(maker, check=True)
+    return folder
+
+
+@contextmanager
+def served(kind: str, port: int, model: Path, place: Path) -> Iterator[Server]:
+    """Serve the reward model in the folder `model` with vLLM."""
     command = ["nice", "-n", "19", str(VENV / "python"), "-m", "vllm.entrypoints.cli.main"]
-    command += ["serve", str(made), "--served-model-name", kind, "--port", str(port)]
+    command += ["serve", str(model), "--served-model-name", kind, "--port", str(port)]
     command += ["--runner", "pooling", "--max-num-seqs", "8", *FLAGS.split()]
     if kind == "process":
-        tokens = json.loads((made / "tokenizer.json").read_text())["added_tokens"]
+        tokens = json.loads((model / "tokenizer.json").read_text())["added_tokens"]
         (mark,) = [token["id"] for token in tokens if token["content"] == MARK]
         pooler = {"pooling_type": "STEP", "step_tag_id": mark}
         command += ["--pooler-config", json.dumps(pooler)]
-    with process.running("vllm", command, port, place / "log", SETTINGS) as started:
+    with started("vllm", command, port, place, SETTINGS) as server:
+        yield server
+
+
+@contextmanager
+def started(
+    engine: str, command: list[str], port: int, place: Path, settings: dict[str, str]
+) -> Iterator[Server]:
+    with process.running(engine, command, port, place / "log", settings) as running:
 
         def ready() -> Server | None:
             return probe(f"http://127.0.0.1:{port}/v1", "it was started for the tests")
 
-        yield started.wait_until(ready, START_SECONDS), made
+        yield running.wait_until(ready, START_SECONDS)
 
 
 def test_an_outcome_model_chooses(folder: Path, engine: Server, tmp_path: Path) -> None:
-    with served("outcome", 29861, folder, tmp_path) as (server, made):
-        expected = by_transformers(made, list(SOLUTIONS))
+    model = reward_model("outcome", folder, tmp_path)
+    expected = by_transformers(model, list(SOLUTIONS))
+    with served("outcome", 29861, model, tmp_path) as server:
         for solution, scores in zip(SOLUTIONS, expected, strict=True):
             request = (conversation(solution), 0, Sampling(reward="\n\n"))
             (completion,) = ask(server, tmp_path, [request])
@@ -80,13 +108,34 @@ def chosen_by(server: Server, engine: Server, folder: Path) -> dict[str, Any]:
 
 
 def test_a_process_model_scores_each_step(folder: Path, tmp_path: Path) -> None:
-    with served("process", 29863, folder, tmp_path) as (server, made):
+    model = reward_model("process", folder, tmp_path)
+    marked = ["".join(f"{step}{MARK}" for step in text.split("\n\n")) for text in SOLUTIONS]
+    expected = by_transformers(model, marked)
+    with served("process", 29863, model, tmp_path) as server:
         server = replace(server, card=replace(server.card, step_mark=MARK))
-        marked = ["".join(f"{step}{MARK}" for step in text.split("\n\n")) for text in SOLUTIONS]
-        expected = by_transformers(made, marked)
         assert [len(scores) for scores in expected] == [2, 1, 3]
         for solution, scores in zip(SOLUTIONS, expected, strict=True):
             request = (conversation(solution), 0, Sampling(reward="\n\n"))
             (completion,) = ask(server, tmp_path, [request])
             assert completion.scores == pytest.approx(scores, abs=1e-4)
     FIGURES.append(f"vLLM's process reward model: {expected}")
+
+
+def test_sglang_gives_the_logit_of_an_outcome_model(folder: Path, tmp_path: Path) -> None:
+    if not (SGLANG_VENV / "python").exists():
+        pytest.fail("SGLang is not installed: bash scripts/test.sh engines")
+    model = reward_model("outcome", folder, tmp_path)
+    expected = by_transformers(model, list(SOLUTIONS))
+    serve = (
+        f"PYTHONPATH={ROOT}/tests/real/standins exec nice -n 19 {SGLANG_VENV}/python -m "
+        f"sglang.launch_server --model-path {model} --served-model-name outcome --port 29865 "
+        f"--is-embedding {SGLANG_FLAGS}"
+    )
+    command = ["bash", "-c", serve]
+    with started("sglang", command, 29865, tmp_path, SGLANG_SETTINGS) as server:
+        for solution, (score,) in zip(SOLUTIONS, expected, strict=True):
+            request = (conversation(solution), 0, Sampling(reward="\n\n"))
+            (completion,) = ask(server, tmp_path, [request])
+            (logit,) = completion.scores
+            assert 1 / (1 + math.exp(-logit)) == pytest.approx(score, abs=1e-4)
+            assert (completion.counted[0] or 0) > 20

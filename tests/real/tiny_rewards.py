@@ -2,7 +2,7 @@
 this file: `python tiny_rewards.py KIND TOKENIZER FOLDER`, or `python tiny_rewards.py FOLDER
 <conversations.json`.
 
-KIND is "outcome" (Qwen2ForSequenceClassification with one label) or "process" (the classes and
+KIND is "outcome" (LlamaForSequenceClassification with one label) or "process" (the classes and
 layers of Qwen2.5-Math-PRM, with the mark <extra_0>). TOKENIZER is the folder of a model whose
 tokenizer and chat template the model gets."""
 
@@ -33,11 +33,11 @@ def make(kind: str, tokenizer_folder: Path, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
     torch.manual_seed(0)
     fields = SIZES | {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
-    labels = 1 if kind == "outcome" else 2
-    config = transformers.Qwen2Config(**fields, num_labels=labels)
     if kind == "outcome":
-        transformers.Qwen2ForSequenceClassification(config).save_pretrained(folder)
+        config = transformers.LlamaConfig(**fields, num_labels=1)
+        transformers.LlamaForSequenceClassification(config).save_pretrained(folder)
         return
+    config = transformers.Qwen2Config(**fields)
     config.architectures = ["Qwen2ForProcessRewardModel"]
     config.save_pretrained(folder)
     weights = {f"model.{name}": tensor for name, tensor in _model(config).state_dict().items()}
@@ -49,7 +49,7 @@ def make(kind: str, tokenizer_folder: Path, folder: Path) -> None:
 def _model(config: Any) -> Any:
     import transformers
 
-    return transformers.Qwen2Model(config)
+    return transformers.AutoModel.from_config(config)
 
 
 def _head(config: Any) -> Any:

@@ -17,6 +17,7 @@ from harness.scaffolds.best_of import BEST_OF
 from harness.scaffolds.reward import UNSCORED
 from harness.scaffolds.rsa_verified import RSA_VERIFIED
 from harness.scaffolds.stepwise import STEPWISE
+from harness.session.equal_compute import Comparison, compare, entry
 from tests import conftest
 from tests.fakes.server import ScriptedServer
 from tests.helpers.rewards import MARK, RewardModel, worth
@@ -197,11 +198,32 @@ def test_its_tokens_are_paid_as_read(
     assert scorer["cost"] == pytest.approx(scorer["tokens"]["prompt"] / 1e6)
 
 
+def test_a_comparison_counts_the_tokens_that_it_reads(
+    writer: Writer, rater: RewardModel, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = [entry("12_majority", N=4), entry("13_best_of", name="scored", N=2, SCORE="reward")]
+    words = ["PROBLEMS=sums", "LIMIT=2", "BUDGETS=4", "BUDGET_IN=read_cold"]
+    monkeypatch.setattr("sys.argv", ["99_small.py", *words])
+    compare(Comparison(entries), {"__file__": "99_small.py"})
+    lines = (results / "99_small" / "table.jsonl").read_text().splitlines()
+    (row,) = [row for row in map(json.loads, lines[1:]) if row["scaffold"] == "scored"]
+    asked = {json.loads(body)["messages"][-1]["content"] for body in writer.asked}
+    asked = {prompt for prompt in asked if "random letters" not in prompt}
+    read = sum(len(text) // 4 + 9 for text in rater.scored)
+    of_solutions = sum(2 * (len(prompt) // 4) for prompt in asked)
+    assert len(rater.scored) == 4 and row["tokens"] == 2 * 20
+    assert row["read_cold"] - row["tokens"] == (read + of_solutions) / 2
+
+
 def test_a_scorer_that_gives_no_scores_is_refused_before_the_first_request(
     server: ScriptedServer, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UserError, match="SCORER_URL"):
         solve_sync(BEST_OF, TWO, **SIZE)
+    monkeypatch.setenv("SCORER_MODEL", "embedded")
+    with pytest.raises(UserError, match="SCORER_URL"):
+        solve_sync(BEST_OF, TWO, **SIZE)
+    monkeypatch.delenv("SCORER_MODEL")
     with closing(ScriptedServer()) as chats:
         monkeypatch.setenv("SCORER_URL", chats.url)
         with pytest.raises(UserError, match="SCORE=reward.*vLLM"):
