@@ -106,6 +106,17 @@ def test_star() -> None:
     assert gain(control, after).replace(" [", " points [") in TEXT
 
 
+def test_the_second_round_of_star() -> None:
+    names = ("seed63-round0", "seed63-round1", "seed63-round2", "round_1_again-seed63-round2")
+    before, first, second, again = (Results(DATA / "star" / f"{name}.json") for name in names)
+    for label, run in (("2", second), ("2, the 8 traces of round 1 again", again)):
+        accuracy = run.head.document["metrics"]["steps"][0]["mean_accuracy"]
+        assert f"| {label} | {interval(accuracy)} | {gain(before, run)} |" in TEXT
+    box = Results(DATA / "star" / "box-round0.json")
+    for earlier in (first, again, box):
+        assert gain(earlier, second).replace(" [", " points [") in TEXT
+
+
 def test_star_with_a_box() -> None:
     rows = {0: [""] * 4, 1: [""] * 4}
     for column, ending in ((0, ""), (2, "-sampled")):
