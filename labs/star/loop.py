@@ -109,7 +109,9 @@ class Loop:
 
     def _is_evaluated(self, number: int) -> bool:
         known = self.record.stage("evaluated", number)
-        names = [known.get("greedy"), known.get("sampled"), *known.get("rsa", {}).get("files", [])]
+        names = [known.get("greedy"), known.get("sampled")]
+        for of_kind in known.get("rsa", {}).get("files", {}).values():
+            names += of_kind
         return bool(known) and all(self._results(name).exists() for name in names if name)
 
     def _evaluate(self, number: int, session: Session[StarConstants]) -> None:

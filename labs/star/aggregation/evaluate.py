@@ -15,6 +15,7 @@ from harness.results.transitions import mean_share
 
 Problems = Sequence[ProblemResult]  # the problems of a results file
 MEAN, MAJORITY, VOTE, TOKENS = "mean", "majority", "vote", "tokens"
+RSA = "rsa"
 
 
 def figures(rsa: Sequence[Path], vote: Sequence[Path]) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from core import prompts
+from core import prompts, rsa
 from core.base.errors import RunFailed, UserError
 from core.base.terminal import say
 from core.constants import Constants
-from core.rsa import RSA, RsaConstants, SampleConstants
+from core.rsa import RsaConstants, SampleConstants
 from core.types import Scaffold, Wording
 from harness.framing import Framing
 from harness.report.tables import interval, shift
@@ -23,13 +23,15 @@ from labs.star import traces
 from labs.star.aggregation import balance, evaluate
 from labs.star.aggregation.collect import Solution, aggregating
 from labs.star.aggregation.constants import LearnConstants
+from labs.star.aggregation.evaluate import RSA, VOTE
 from labs.star.constants import StarConstants
 from labs.star.counts import counted, reasons_in, spent
 from labs.star.loop import COLLECTED, GREEDY, Loop
 from labs.star.record import AGGREGATED, FIRST
 from labs.star.traces import Trace
 
-RSA_KIND, VOTE_KIND = "-rsa", "-vote"  # the ends of the names of results
+KINDS = {RSA: "-rsa", VOTE: "-vote"}  # the ends of the names of results
+SCAFFOLDS: dict[str, Scaffold[Any]] = {RSA: rsa.RSA, VOTE: majority.MAJORITY}
 STAGES = 4  # populations of the vote for each step of RSA
 
 
@@ -37,7 +39,7 @@ STAGES = 4  # populations of the vote for each step of RSA
 class LearnLoop(Loop):
     """A run that learns to aggregate."""
 
-    prompts: ClassVar[tuple[str | Wording, ...]] = RSA.prompts
+    prompts: ClassVar[tuple[str | Wording, ...]] = rsa.RSA.prompts
 
     @property
     def learn(self) -> LearnConstants:
@@ -52,51 +54,49 @@ class LearnLoop(Loop):
         config = self.learn
         samples = config.N * (config.T + 1)
         seeded = {"SEED": config.seeds[0], "RUNS": len(config.seeds)}
-        rsa = self._constants(RsaConstants, **seeded)
+        population = self._constants(RsaConstants, **seeded)
         stage = max(1, config.N // STAGES)
-        vote = self._constants(majority.Constants, **seeded | {"N": samples, "STAGE": stage})
+        votes = self._constants(majority.Constants, **seeded | {"N": samples, "STAGE": stage})
         total = len(self.split.held_out.problems) * (1 + 2 * samples * len(config.seeds))
         with Bar(self._name(number), total) as bar:
             greedy = self._constants(SampleConstants, **GREEDY)
             outcome = self._asked(number, "", greedy, session, bar)
             outcome |= dict.fromkeys(("sampled", "sampled_accuracy", "sampled_gain", "vote"))
-            of_rsa = self._files(number, RSA_KIND, RSA, rsa, session, bar)
-            of_vote = self._files(number, VOTE_KIND, majority.MAJORITY, vote, session, bar)
+            of_rsa = self._ran(number, RSA, population, session, bar)
+            of_vote = self._ran(number, VOTE, votes, session, bar)
         figures = evaluate.figures(of_rsa, of_vote)
-        figures["results"] = self._name(number, RSA_KIND)
-        figures["files"] = [str(path.relative_to(self.record.folder))[:-5] for path in of_rsa]
-        figures["files"] += [str(path.relative_to(self.record.folder))[:-5] for path in of_vote]
+        figures["results"] = self._name(number, KINDS[RSA])
+        figures["files"] = {RSA: self._stored(of_rsa), VOTE: self._stored(of_vote)}
         if number:
-            before = self._paths(0, RSA_KIND)
+            before = self._paths(0, RSA)
             figures["gain"] = evaluate.change(before, of_rsa, -1)
             figures["first_gain"] = evaluate.change(before, of_rsa, 0)
         return outcome | {"rsa": figures}
 
-    def _files(
-        self,
-        number: int,
-        kind: str,
-        scaffold: Scaffold[Any],
-        config: Constants,
-        session: Session[Any],
-        bar: Bar,
+    def _ran(
+        self, number: int, kind: str, config: Constants, session: Session[Any], bar: Bar
     ) -> list[Path]:
-        """Run `scaffold` on the held-out problems under all seeds. Return a path for each seed."""
-        name = self._name(number, kind)
+        """Run a scaffold on the held-out problems under all seeds. Return the paths of the results,
+        one for each seed."""
+        name = self._name(number, KINDS[kind])
         bar.stage = f"{name} (of {self.config.ROUNDS})"
         session = session.with_changes(
             name=name, config=config, folder=self.record.folder, problems=self.split.held_out
         )
-        session.run_until_stopped(run_all(session, scaffold, bar=bar))
+        session.run_until_stopped(run_all(session, SCAFFOLDS[kind], bar=bar))
         return self._paths(number, kind)
 
     def _paths(self, number: int, kind: str) -> list[Path]:
         """Return the paths of the results of `kind`, one for each seed."""
-        name = self._name(number, kind)
+        name = self._name(number, KINDS[kind])
         seeds = self.config.seeds
         if len(seeds) == 1:
             return [self._results(name)]
         return [self._results(f"{name}/{name}-seed{seed}") for seed in seeds]
+
+    def _stored(self, paths: Sequence[Path]) -> list[str]:
+        """Return the names of results in the experiment's folder."""
+        return [str(path.relative_to(self.record.folder).with_suffix("")) for path in paths]
 
     def _summary(self, outcome: dict[str, Any]) -> str:
         first, *_, last = outcome["rsa"]["steps"]

@@ -16,10 +16,12 @@ import pytest
 from core import constants
 from core.base.errors import RunFailed, UserError
 from core.engines.attach import probe
+from core.engines.cards import NONE
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.protocol import Server
 from core.types import Completion, Problem
 from harness import experiment_file
+from harness.report.report import main
 from labs.star import loop
 from labs.star.aggregation.balance import chosen
 from labs.star.aggregation.constants import LearnConstants
@@ -154,7 +156,7 @@ def test_the_plan_counts_samples_aggregations_and_votes() -> None:
     found: Any = experiment_file.load("29_learn_to_aggregate")
     small = ("LIMIT=6", "N=4", "K=2", "T=2", "ROUNDS=2", "SEEDS=63-64", "EVAL=sums_star_eval")
     config = constants.read(found.planned.constants, found.namespace, small)
-    requests = found.planned.work(config, _no_card()).requests
+    requests = found.planned.work(config, NONE).requests
     evaluated = 3 * 6 * 2
     assert [each.count for each in requests] == [
         2 * 6 * 4,
@@ -164,12 +166,6 @@ def test_the_plan_counts_samples_aggregations_and_votes() -> None:
         evaluated * 4 * 2,
         evaluated * 4 * 2,
     ]
-
-
-def _no_card() -> Any:
-    from core.engines.cards import NONE
-
-    return NONE
 
 
 # Runs
@@ -278,6 +274,25 @@ def test_rows_have_the_prompts_that_were_asked_and_arms_share_requests(
     assert [step["step"] for step in figures["steps"]] == [0, 1]
     assert figures["gain"]["difference"] == 0 and figures["gain"]["n"] == 8
     assert sum(row["aggregations"] for row in figures["transitions"]) == 8 * 4
+
+
+def test_several_seeds_are_averaged_and_the_report_has_tables_and_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with scripted(Model(), monkeypatch, tmp_path):
+        found = run("learn-seed0", SEEDS="63-64")
+        run("learn-seed1", SEEDS="63-64", SEED=1)
+    figures = found.rounds[0]["evaluated"]["rsa"]
+    assert [len(names) for names in figures["files"].values()] == [2, 2]
+    assert figures["steps"][1]["mean"]["n"] == 8
+    assert sum(row["aggregations"] for row in figures["transitions"]) == 2 * 8 * 4
+    capsys.readouterr()
+    main(["29_learn_to_aggregate", "--markdown"])
+    out = capsys.readouterr().out
+    assert "| learn | 2 |" in out and "**right aggregations, by their candidates" in out
+    page = tmp_path / "page.html"
+    main(["29_learn_to_aggregate", "--out", str(page)])
+    assert "one sample minus before" in page.read_text()
 
 
 @pytest.mark.parametrize(("model", "words"), [(Right, "harder"), (Wrong, "kept no aggregation")])
