@@ -270,7 +270,7 @@ def train_phase(
     """Train `model` in phase number `number`, and write its checkpoint and model.gguf."""
     phase = replace(phase, tokens=int(phase.tokens * args.share))
     if args.ignore_candidates:
-        phase = replace(phase, mix=replace(phase.mix, recognised=0.0, fresh=1.0))
+        phase = replace(phase, mix=phase.mix.ignoring_candidates)
     device = torch.device(args.device)
     dataset = Batches(tokenizer, phase, args.texts, args.seed * 100 + number, args.batch)
     ahead = {"prefetch_factor": 8, "pin_memory": device.type == "cuda"} if args.workers else {}

@@ -4,16 +4,17 @@ and judges each solution, plain or aggregated."""
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from core import rsa
 from core.eval import by_answer
 from core.rsa import RSA, RsaConstants
-from core.types import Ask, Completion, Messages, Population, Problem, Scaffold
+from core.types import Ask, Completion, Member, Messages, Population, Problem, Scaffold
 from labs.star.aggregation.constants import LearnConstants
 from labs.star.collect import Sample, judged
 from labs.star.record import AGGREGATED, FIRST
 
-Place = tuple[int, int]  # step and member
+Names = tuple[str | int, ...]  # step and member
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,13 @@ def aggregating(
 
     async def run(problem: Problem, ask: Ask, config: RsaConstants) -> AsyncIterator[Population]:
         collected = solutions[problem.id] = []
-        prompts: dict[Place, Messages] = {}
+        prompts: dict[Names, Messages] = {}
 
-        async def noting(messages: Messages, step: int, i: int) -> Completion:
-            prompts[step, i] = messages
-            return await ask(messages, step, i)
+        async def noting(
+            messages: Messages, *names: str | int, to: str = "", **changes: Any
+        ) -> Completion:
+            prompts[names] = messages
+            return await ask(messages, *names, to=to, **changes)
 
         rights: list[bool] = []
         step = 0
@@ -58,10 +61,16 @@ def aggregating(
                 prompt = prompts[step, i]
                 solution = Solution(step, prompt, samples[i], rights[i], len(parents), sum(parents))
                 collected.append(solution)
-            yield population
+            yield [_noted(*pair) for pair in zip(population, samples, strict=True)]
             step += 1
 
     return replace(RSA, run=run)
+
+
+def _noted(member: Member, sample: Sample) -> Member:
+    """Note on a member for the results why it was dropped."""
+    notes = [f"dropped: {sample.dropped}"] if sample.dropped else []
+    return replace(member, notes=[*member.notes, *notes])
 
 
 async def _judged(

@@ -1,8 +1,8 @@
 """Compute the figures of RSA on held-out problems: accuracies by step, the vote at equal tokens,
 and aggregations by their number of right parents."""
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -14,8 +14,7 @@ from harness.results.model import ProblemResult, StepResult
 from harness.results.transitions import mean_share
 
 Problems = Sequence[ProblemResult]  # the problems of a results file
-MEAN, MAJORITY, VOTE, TOKENS = "mean", "majority", "vote", "tokens"
-RSA = "rsa"
+RSA, VOTE = "rsa", "vote"  # the kinds of results
 
 
 def figures(rsa: Sequence[Path], vote: Sequence[Path]) -> dict[str, Any]:
@@ -44,37 +43,54 @@ def change(before: Sequence[Path], after: Sequence[Path], step: int) -> dict[str
 def means(paths: Sequence[Path], step: int) -> list[float]:
     """Return each problem's mean accuracy at `step` over the files, in the order of a file."""
     runs = map(_problems, paths)
-    return [
-        fmean(problem.steps[step].mean_accuracy or 0.0 for problem in in_runs)
-        for in_runs in zip(*runs, strict=True)
-    ]
+    values = []
+    for in_runs in zip(*runs, strict=True):
+        accuracies = [problem.steps[step].mean_accuracy for problem in in_runs]
+        values.append(fmean(accuracy or 0.0 for accuracy in accuracies))
+    return values
+
+
+@dataclass(frozen=True)
+class _Reached:
+    """A problem's figures at a step of RSA."""
+
+    mean: float
+    majority: float
+    vote: float  # of plain samples with at most as many tokens
+    tokens: float  # so far
+
+    @classmethod
+    def of(cls, problem: ProblemResult, voting: ProblemResult, step: int) -> "_Reached":
+        steps = problem.steps[: step + 1]
+        tokens = sum(map(_tokens, steps))
+        last = steps[-1]
+        vote = bought(voting.steps, tokens)
+        return cls(
+            last.mean_accuracy or 0.0, last.majority_correct or 0.0, vote.score or 0.0, tokens
+        )
 
 
 def _step(runs: Sequence[Problems], votes: Sequence[Problems], step: int) -> dict[str, Any]:
     """Return the figures of a step of RSA."""
-    values: dict[str, list[float]] = defaultdict(list)  # of each problem, by name
-    by_problem = zip(zip(*runs, strict=True), zip(*votes, strict=True), strict=True)
-    for in_runs, in_votes in by_problem:
-        rows = list(_rows(in_runs, in_votes, step))
-        for name in (MEAN, MAJORITY, VOTE, TOKENS):
-            values[name].append(fmean(row[name] for row in rows))
-    rates = {name: mean_by_problem(values[name]).to_json() for name in (MEAN, MAJORITY, VOTE)}
-    pair = paired(values[VOTE], values[MAJORITY])
-    tokens = fmean(values[TOKENS])
-    return {"step": step, **rates, "minus_vote": vars(pair), "tokens": tokens}
-
-
-def _rows(runs: Problems, votes: Problems, step: int) -> Iterator[Mapping[str, float]]:
-    """Yield a problem's figures at `step` for each seed."""
+    by_seed = []
     for run, vote in zip(runs, votes, strict=True):
-        tokens = sum(map(_tokens, run.steps[: step + 1]))
-        reached = run.steps[step]
-        yield {
-            MEAN: reached.mean_accuracy or 0.0,
-            MAJORITY: reached.majority_correct or 0.0,
-            VOTE: bought(vote.steps, tokens).score or 0.0,
-            TOKENS: tokens,
-        }
+        pairs = zip(run, vote, strict=True)
+        by_seed.append([_Reached.of(problem, voting, step) for problem, voting in pairs])
+    by_problem = list(zip(*by_seed, strict=True))
+
+    def averaged(name: str) -> list[float]:
+        return [fmean(getattr(seed, name) for seed in seeds) for seeds in by_problem]
+
+    scores = averaged("vote")
+    majorities = averaged("majority")
+    return {
+        "step": step,
+        "mean": mean_by_problem(averaged("mean")).to_json(),
+        "majority": mean_by_problem(majorities).to_json(),
+        "vote": mean_by_problem(scores).to_json(),
+        "minus_vote": vars(paired(scores, majorities)),
+        "tokens": fmean(averaged("tokens")),
+    }
 
 
 def _tokens(step: StepResult) -> int:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from core import prompts, rsa
 from core.base.errors import RunFailed, UserError
@@ -43,8 +43,7 @@ class LearnLoop(Loop):
 
     @property
     def learn(self) -> LearnConstants:
-        config: Any = self.config
-        return config
+        return cast(LearnConstants, self.config)
 
     # Evaluating
 
@@ -126,7 +125,7 @@ class LearnLoop(Loop):
         traces.write(self._file(number, COLLECTED), collected)
         rows = balance.chosen(self._pools(number), self.learn, number)
         samples = [solution.sample for solution in solutions]
-        outcome = {"results": path.stem, "problems": len(problems)}
+        outcome: dict[str, Any] = {"results": path.stem, "problems": len(problems)}
         outcome |= counted(samples, (FIRST, AGGREGATED)) | spent(experiment.document)
         outcome |= {"mixed": sum(solution.is_mixed for solution in solutions)}
         outcome |= {"by_parents": _by_parents(rows)}

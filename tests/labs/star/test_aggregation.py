@@ -22,7 +22,7 @@ from core.engines.protocol import Server
 from core.types import Completion, Problem
 from harness import experiment_file
 from harness.report.report import main
-from labs.star import loop
+from labs.star import loop, traces
 from labs.star.aggregation.balance import chosen
 from labs.star.aggregation.constants import LearnConstants
 from labs.star.aggregation.loop import LearnLoop
@@ -134,7 +134,7 @@ def test_a_problem_gives_one_row_of_each_kind_from_the_newest_round() -> None:
 
 def test_the_number_of_right_parents_is_stored_also_if_it_is_0(tmp_path: Path) -> None:
     rows = [trace("p", AGGREGATED, 1, 0), trace("p", FIRST, 1, None)]
-    loop.traces.write(tmp_path / "rows.jsonl", rows)
+    traces.write(tmp_path / "rows.jsonl", rows)
     assert read(tmp_path / "rows.jsonl") == rows
     stored = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     assert stored[0]["right_parents"] == 0 and "right_parents" not in stored[1]
@@ -194,6 +194,17 @@ class Wrong(Model):
         if "Candidate 1:" in messages[-1]["content"]:
             return solution(7777)
         return super().reply(messages, number)
+
+
+class Copying(Model):
+    """A model whose aggregations copy a candidate that states the reference."""
+
+    def reply(self, messages: list[dict[str, str]], number: int) -> str:
+        box = re.search(r"boxed\{(\d+)\}", messages[-1]["content"].partition("Candidate 1:")[2])
+        if not box:
+            return super().reply(messages, number)
+        copied = f"Candidate 1 states the reference {box[1]}.\nI agree with it."
+        return f"{copied}\n\\boxed{{{box[1]}}}"
 
 
 class Right(Model):
@@ -295,7 +306,10 @@ def test_several_seeds_are_averaged_and_the_report_has_tables_and_a_page(
     assert "one sample minus before" in page.read_text()
 
 
-@pytest.mark.parametrize(("model", "words"), [(Right, "harder"), (Wrong, "kept no aggregation")])
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [(Right, "harder"), (Wrong, "kept no aggregation"), (Copying, "answer first")],
+)
 def test_a_round_that_can_not_train_says_so_and_keeps_its_replies(
     model: type[Model], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
