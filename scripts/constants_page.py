@@ -16,6 +16,7 @@ from labs.star.constants import StarConstants
 PAGE = ROOT / "docs" / "constants.md"
 LIKE = {
     "22_star_controls": "21_star",
+    "29_learn_to_aggregate": "22_star_controls",
     "24_lean_iteration": "23_lean_baseline",
     "25_lean_all": "24_lean_iteration",
     "26_lean_energy": "23_lean_baseline",

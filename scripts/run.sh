@@ -8,7 +8,7 @@ groups=(
   "Scaffolds of other projects:06 07 08 09 10 11"
   "Any scaffold on any problems, and all scaffolds at equal compute:18 19 15 27"
   "Graders of proofs:20"
-  "Training on own solutions (STaR):21 22"
+  "Training on own solutions (STaR), and on aggregations:21 22 29"
   "Proof search in Lean:23 24 25 26"
 )
 names=("$root"/experiments/[0-9]*.py)

@@ -9,7 +9,7 @@ Second, some digits are wrong at random. The sums of the wrong products are righ
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from core.types import FORCED_ANSWER, FORCED_PROOF, Message
 from labs.demo import instructions
@@ -46,6 +46,11 @@ class Mix:
     fresh: float
     corruption: tuple[float, float]  # range of the slip rates of the solutions for VERIFY
     roles: float = 0.0  # relative share of the scaffolds' other roles (labs/demo/roles.py)
+
+    @property
+    def ignoring_candidates(self) -> "Mix":
+        """The mix in which an aggregation is a new attempt, whatever its candidates are."""
+        return replace(self, recognised=0.0, fresh=1.0)
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ from harness.results.proof_points import undelivered
 from labs.star import prompts
 from labs.star.check import Checked, check, check_places, required
 from labs.star.constants import StarConstants
-from labs.star.hints import is_stated_first, states_another
-from labs.star.record import FIRST, RATIONALISED, RETRY, Way
+from labs.star.hints import is_copied, is_stated_first, states_another
+from labs.star.record import AGGREGATED, FIRST, RATIONALISED, RETRY, Way
 from labs.star.sound import false_equations
 
 # Chat tags of Qwen, Llama, DeepSeek and Gemma, such as the end of a turn. A sample that contains
@@ -98,6 +98,8 @@ async def judged(
     why = why or form.reason
     if not why and way == RATIONALISED:
         why = await asyncio.to_thread(_betrays, problem, completion)
+    if not why and way == AGGREGATED and is_copied(whole, problem.answer or "", problem.statement):
+        why = "answer first"
     if not why and config.SOUND and false:
         why = "false equation"
     return Sample(problem, way, completion, why, form.steps, false, malformed)

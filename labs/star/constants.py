@@ -129,6 +129,11 @@ class StarConstants(Answered, Framed, Waiting, Asking):
         return card.framed(replace(self, ANSWER=card.answer_form(self), **changes))
 
     @property
+    def candidates(self) -> int:
+        """The maximum number of candidates in a prompt."""
+        return 0
+
+    @property
     def in_a_round(self) -> int:
         """The maximum number of problems in a round."""
         return min(self.TRAIN_PROBLEMS, self.LIMIT or self.TRAIN_PROBLEMS)

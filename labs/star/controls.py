@@ -5,7 +5,7 @@ The controls show how much of the gain comes from the method. So, in each round,
 about as many tokens as the first arm with the same seed. Requests that several arms share are sent
 once."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from harness.plan.work import Work
 from harness.session import session
 from labs.star.constants import StarConstants
 from labs.star.experiment import beginning, servers, work
+from labs.star.loop import Loop
 from labs.star.record import done
 
 
@@ -36,12 +37,15 @@ class Controls:
 
     arms: Mapping[str, Mapping[str, Any]]
     constants: type[ControlConstants] = ControlConstants
+    of_arm: type[StarConstants] = StarConstants  # the constants of an arm
+    loop: type[Loop] = Loop
+    plan: Callable[[Any, Card], Work] = work
 
     def work(self, config: ControlConstants, card: Card) -> Work:
         """Estimate the work of the chosen arms. Raises UserError for an invalid arm, EVAL or
         model."""
         arms = self.configs(config).values()
-        works = [work(arm, card) for arm in arms]
+        works = [self.plan(arm, card) for arm in arms]
         requests = []
         for same_kind in zip(*(arm_work.requests for arm_work in works), strict=True):
             count = sum(request.count for request in same_kind)
@@ -49,8 +53,9 @@ class Controls:
         trained = sum(arm_work.trained for arm_work in works)
         starts = sum(arm.ROUNDS + 1 for arm in arms)
         seeds = "1 seed" if config.RUNS == 1 else f"{config.RUNS} seeds"
+        names = "1 arm" if len(arms) == 1 else f"{len(arms)} arms"
         return Work(
-            f"{len(arms)} arms under {seeds}, each with {works[0].title}",
+            f"{names} under {seeds}, each with {works[0].title}",
             tuple(requests),
             config.RUNS * trained,
             (servers(config.RUNS * starts),),
@@ -59,9 +64,9 @@ class Controls:
     def configs(self, config: ControlConstants) -> dict[str, StarConstants]:
         """Return the constants of the first arm and of the arms in ARMS, by name. Raises UserError
         if ARMS names an unknown arm, or one of an arm's constants is invalid."""
-        shared = {name: getattr(config, name) for name in constants.rules(StarConstants)}
+        shared = {name: getattr(config, name) for name in constants.rules(self.of_arm)}
         configs = {
-            arm: constants.read(StarConstants, shared | dict(changes))
+            arm: constants.read(self.of_arm, shared | dict(changes))
             for arm, changes in self.arms.items()
         }
         names = list(configs)
@@ -77,7 +82,8 @@ def control(controls: Controls, namespace: Mapping[str, Any]) -> None:
     text = terminal.wrapped(f"The experiment has the arms {arms}. Edit its file to change them.")
     with session.command(controls.constants, namespace, text) as (name, config):
         runs = _runs(controls, config)
-        with beginning(name, {run.label: run.config for run in runs}) as begun:
+        configs = {run.label: run.config for run in runs}
+        with beginning(name, configs, controls.loop) as begun:
             # by seed: the tokens that the first arm trained on in each round
             tokens: dict[int, list[int]] = {}
             for number, run in enumerate(runs, 1):

@@ -22,7 +22,7 @@ from harness.problems import sets
 from harness.results import provenance
 from harness.session import session
 from harness.session.session import Session
-from labs.star import data, prompts
+from labs.star import data
 from labs.star import report as rounds
 from labs.star.constants import StarConstants
 from labs.star.data import Split
@@ -47,13 +47,14 @@ def star(experiment: Task[StarConstants], namespace: Mapping[str, Any]) -> None:
 @dataclass(frozen=True)
 class Beginning:
     """The weights, problems and session that all runs of an experiment share. Results are written
-    to `folder`."""
+    to `folder`. A run is a `loop`."""
 
     folder: Path
     start: Weights
     card: Card
     split: Split
     opened: Session[StarConstants]
+    loop: type[Loop]
 
     def run(self, label: str, config: StarConstants, tokens: Sequence[int] | None = None) -> Record:
         """Run or resume STaR, and record the run as `label`. `tokens`: tokens to train on in each
@@ -84,7 +85,7 @@ class Beginning:
             "run": run,
             "config": {
                 name: getattr(config, name)
-                for name in constants.rules(StarConstants)
+                for name in constants.rules(type(config))
                 if name not in unused
             },
             "start": {"name": self.start.label, "digest": self.start.digest},
@@ -98,18 +99,20 @@ class Beginning:
                 "sha256": self.split.sha256,
             },
             "tokens": list(tokens) if tokens else None,
-            "provenance": provenance.collect((prompts.FORMAT, prompts.HINT)) | framed,
+            "provenance": provenance.collect(self.loop.prompts) | framed,
         }
         record = Record.begun(self.folder, label, head)
         if not record.is_ended(config.ROUNDS):
             process.python_of()  # a missing package is reported before the first request
-        return Loop(
+        return self.loop(
             self.opened.with_changes(config=config), self.split, self.start, record, tokens
         ).run()
 
 
 @contextmanager
-def beginning(name: str, runs: Mapping[str, StarConstants]) -> Iterator[Beginning]:
+def beginning(
+    name: str, runs: Mapping[str, StarConstants], loop: type[Loop] = Loop
+) -> Iterator[Beginning]:
     """Open the session of `runs` (constants by label), and print their tables at its end. The first
     run's constants choose all runs' problems. Raises UserError for bad weights or problems, a used
     port, or too little memory or disk.
@@ -137,7 +140,8 @@ def beginning(name: str, runs: Mapping[str, StarConstants]) -> Iterator[Beginnin
                 "replace. Set another SEED or RESULTS_DIR, or copy the model to another folder "
                 "and set MODEL to the copy"
             )
-        process.check(start.path, of.lora_rank(start.is_gguf), of.MAX_TOKENS, left)
+        row_tokens = (of.candidates + 1) * of.MAX_TOKENS
+        process.check(start.path, of.lora_rank(start.is_gguf), row_tokens, left)
     rows = [
         ("model", start.label),
         ("training", f"{split.origin.name}, n={len(split.train):,}"),
@@ -155,7 +159,7 @@ def beginning(name: str, runs: Mapping[str, StarConstants]) -> Iterator[Beginnin
         )
     with session.open_session(name, config, results, rows=rows) as opened:
         make_folder(folder)
-        yield Beginning(folder, start, its, split, opened)
+        yield Beginning(folder, start, its, split, opened, loop)
         print(f"\n{rounds.show(folder)}")
         print(f"results {folder}")
 

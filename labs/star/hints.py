@@ -6,6 +6,7 @@ before a step computes it, or states another answer. docs/star.md reports how mu
 and misses."""
 
 import re
+from collections.abc import Iterable
 
 from core.grading.boxed import stated
 from core.grading.kinds import kind_of
@@ -23,6 +24,7 @@ _STEP = re.compile(
     r" ?(?:\\boxed|\\fbox)?[({\[ *]*\Z"
 )
 _REACH = 60  # characters to search before the answer
+_CANDIDATE = re.compile(r"\bcandidates?\b", re.IGNORECASE)
 
 
 def is_stated_first(text: str, answer: str, statement: str) -> bool:
@@ -30,16 +32,43 @@ def is_stated_first(text: str, answer: str, statement: str) -> bool:
     step (see _STEP). The last line, which must state the answer, is not searched. Return False for
     an empty `answer`, or if the `statement` contains it, because a step may then begin with it. The
     time is linear in the length of `text`."""
-    value = normalised(answer)
-    if not value:
-        return False
-    alone = re.compile(rf"(?<![\w.]){re.escape(value)}(?!\w|[.,/][0-9])")
-    if alone.search(normalised(statement)):
+    alone = _alone(answer, statement)
+    if alone is None:
         return False
     for line in map(normalised, text.rstrip().split("\n")[:-1]):
         if first := alone.search(line):
             return not _STEP.search(line[max(0, first.start() - _REACH) : first.start()])
     return False
+
+
+def is_copied(text: str, answer: str, statement: str) -> bool:
+    """Return whether an aggregation `text` states the answer without a step that reaches it. Lines
+    that mention a candidate quote the prompt, so they are no steps, and no statements either. If
+    only such lines contain the answer, the text copies it. See is_stated_first for `answer` and
+    `statement`."""
+    *lines, last = text.rstrip().split("\n")
+    own = [line for line in lines if not _CANDIDATE.search(line)]
+    if is_stated_first("\n".join([*own, last]), answer, statement):
+        return True
+    alone = _alone(answer, statement)
+    if alone is None:
+        return False
+    quotes = [line for line in lines if _CANDIDATE.search(line)]
+    return _contains(quotes, alone) and not _contains(own, alone)
+
+
+def _alone(answer: str, statement: str) -> re.Pattern[str] | None:
+    """Return a pattern that finds the normalised answer, but not inside another number. Return None
+    for an empty `answer`, or if the `statement` contains it."""
+    value = normalised(answer)
+    if not value:
+        return None
+    alone = re.compile(rf"(?<![\w.]){re.escape(value)}(?!\w|[.,/][0-9])")
+    return None if alone.search(normalised(statement)) else alone
+
+
+def _contains(lines: Iterable[str], alone: re.Pattern[str]) -> bool:
+    return any(alone.search(normalised(line)) for line in lines)
 
 
 def states_another(text: str, problem: Problem) -> bool:

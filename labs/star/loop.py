@@ -14,18 +14,18 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, ClassVar
 
 from core.base import seeds
 from core.base.errors import UserError
 from core.base.files import sha256
 from core.base.stats import mean_by_problem
 from core.base.terminal import say
-from core.constants import rules
+from core.constants import C, rules
 from core.engines.cards import NONE
 from core.engines.need import Need
 from core.rsa import SampleConstants
-from core.types import Completion, Problem
+from core.types import Completion, Message, Problem, Scaffold, Wording
 from harness import framing
 from harness.framing import Framing
 from harness.report import compare
@@ -40,9 +40,10 @@ from labs.star import data, traces
 from labs.star import report as rounds
 from labs.star.collect import Sample, answering, collecting, ended, formed, output
 from labs.star.constants import StarConstants
+from labs.star.counts import broken, counted, reasons_in, spent
 from labs.star.data import Split
-from labs.star.prompts import asked
-from labs.star.record import RATIONALISED, WAYS, Record
+from labs.star.prompts import FORMAT, HINT, asked
+from labs.star.record import RATIONALISED, WAYS, Record, score
 from labs.star.traces import Trace
 from labs.training import process
 from labs.training.outcome import Options
@@ -51,8 +52,7 @@ from labs.training.starts import ADAPTER
 
 # a round's own traces, and all traces so far, merged
 COLLECTED, TRACES = "collected.jsonl", "traces.jsonl"
-# how the errors of requests that took too long begin
-TIMED_OUT = ("no answer within", "silent for")
+GREEDY = {"TEMPERATURE": 0.0, "SAMPLING": "file", "SEED": 0, "N": 1}
 
 
 @dataclass
@@ -66,6 +66,8 @@ class Loop:
     start: Weights
     record: Record
     tokens: Sequence[int] | None = None
+
+    prompts: ClassVar[tuple[str | Wording, ...]] = (FORMAT, HINT)  # results record their hash
 
     @property
     def config(self) -> StarConstants:
@@ -83,7 +85,7 @@ class Loop:
                     weights: Weights = weights, running: ExitStack = running
                 ) -> Session[StarConstants]:
                     shots = framing.from_config(self.config, NONE).tokens
-                    need = Need(0, self.config.MAX_TOKENS, 0, shots)
+                    need = Need(self.config.candidates, self.config.MAX_TOKENS, 0, shots)
                     return self.session.with_server(
                         running.enter_context(served(weights, need, self.record.run_folder))
                     )
@@ -108,28 +110,35 @@ class Loop:
     def _is_evaluated(self, number: int) -> bool:
         known = self.record.stage("evaluated", number)
         names = [known.get("greedy"), known.get("sampled")]
+        for of_kind in known.get("rsa", {}).get("files", {}).values():
+            names += of_kind
         return bool(known) and all(self._results(name).exists() for name in names if name)
 
     def _evaluate(self, number: int, session: Session[StarConstants]) -> None:
-        """Evaluate round `number` on the held-out problems: greedily and, if TEMPERATURE is not 0,
-        also with SEEDS. Worked examples (SHOTS) are left out, as in training."""
-        shared = {
-            name: value
-            for name, value in vars(self.config).items()
-            if name in rules(SampleConstants)
-        }
+        """Evaluate round `number` on the held-out problems, and record the outcome."""
+        outcome = self._measured(number, session)
+        self.record.done("evaluated", outcome | {"model": session.server.model}, number)
+        say(f"round {number}: {self._summary(outcome)}")
+
+    def _constants(self, kind: type[C], **changes: Any) -> C:
+        """Return the constants of an evaluation: the run's constants with `changes`. Worked
+        examples (SHOTS) are left out, as in training."""
+        shared = {name: value for name, value in vars(self.config).items() if name in rules(kind)}
         shared |= {"PROBLEMS": self.config.EVAL, "ANSWER_TOKENS": 0, "SHOTS": "0"}
-        greedy = SampleConstants(
-            **shared | {"TEMPERATURE": 0.0, "SAMPLING": "file", "SEED": 0, "N": 1}
-        )
+        return kind(**shared | changes)
+
+    def _measured(self, number: int, session: Session[StarConstants]) -> dict[str, Any]:
+        """Sample the held-out problems of round `number`: greedily and, if TEMPERATURE is not 0,
+        also with SEEDS. Return the names and the figures of the results."""
+        greedy = self._constants(SampleConstants, **GREEDY)
         drawn = self.config.seeds if self.config.TEMPERATURE else range(0)
         samples = 1 + len(drawn) * self.config.VOTES  # of a problem
         with Bar(self._name(number), len(self.split.held_out.problems) * samples) as bar:
             outcome = self._asked(number, "", greedy, session, bar)
             outcome |= dict.fromkeys(("sampled", "sampled_accuracy", "sampled_gain", "vote"))
             if drawn:
-                seeded = SampleConstants(
-                    **shared | {"SEED": drawn[0], "RUNS": len(drawn), "N": self.config.VOTES}
+                seeded = self._constants(
+                    SampleConstants, SEED=drawn[0], RUNS=len(drawn), N=self.config.VOTES
                 )
                 sampled = self._asked(number, "-sampled", seeded, session, bar)
                 outcome |= {"sampled": sampled["greedy"], "vote": sampled["vote"]}
@@ -140,17 +149,18 @@ class Loop:
                 for unit in ("tokens", "seconds"):
                     parts = (outcome[unit], sampled[unit])
                     outcome[unit] = None if None in parts else sum(parts)
-        self.record.done("evaluated", outcome | {"model": session.server.model}, number)
-        text = (
-            f"round {number}: {interval(outcome['accuracy'])}% right at temperature 0, "
-            f"n={outcome['accuracy']['n']}"
-        )
+        return outcome
+
+    def _summary(self, outcome: dict[str, Any]) -> str:
+        """Describe an evaluation in a line."""
+        accuracy = outcome["accuracy"]
+        text = f"{interval(accuracy)}% right at temperature 0, n={accuracy['n']}"
         gain = outcome["gain"]
         if gain:
             text += f", {shift(gain['difference'], gain['low'], gain['high'])} points since round 0"
-        if drawn:
+        if outcome["sampled_accuracy"]:
             text += f", {interval(outcome['sampled_accuracy'])}% sampled"
-        say(text)
+        return text
 
     def _asked(
         self, number: int, kind: str, config: SampleConstants, session: Session[Any], bar: Bar
@@ -184,8 +194,8 @@ class Loop:
             "gain": _gain(self._results(self._name(0, kind)), path) if number else None,
             "format": mean_by_problem(shares).to_json(),
             "steps": fmean(steps) if steps else None,
-            **_broken(list(chain.from_iterable(replies.values()))),
-            **_spent(document),
+            **broken(list(chain.from_iterable(replies.values()))),
+            **spent(document),
         }
 
     def _form(self, completion: Completion, problem: Problem) -> tuple[str, int]:
@@ -202,7 +212,7 @@ class Loop:
         round so far (in a tie the earliest). Later rounds in the record are ignored: the same run
         may have written them with a larger ROUNDS or PATIENCE."""
         so_far = self.record.rounds[: number + 1]
-        accuracies = [round_["evaluated"]["accuracy"]["value"] for round_ in so_far]
+        accuracies = [score(round_) for round_ in so_far]
         best = accuracies.index(max(accuracies))
         weights = self.record.rounds[best].get("trained", {}).get("weights")
         best_round = {"round": best, "accuracy": accuracies[best], "weights": weights}
@@ -234,60 +244,83 @@ class Loop:
         return self.record.run_folder / f"round{number}" / name
 
     def _collect(self, number: int, serve: Callable[[], Session[StarConstants]]) -> None:
-        """Collect and merge traces for round `number`. With REPEAT=1, reuse the traces of round 1.
-        Raises UserError."""
+        """Collect the rows to train on in round `number`, and record them. With REPEAT=1, reuse the
+        rows of round 1. Raises UserError."""
         if self.config.REPEAT and number > 1:
             rows = traces.read(self._file(1, TRACES))
             outcome = {"results": None, "problems": 0, **counted([]), "tokens": 0, "seconds": 0}
         else:
-            by_problem: dict[str, list[Sample]] = {}
-            chosen = data.drawn(self.split, self.config, number)
-            session = serve().with_changes(
-                name=self._name(number, "-collected"),
-                problems=chosen,
-                folder=self.record.folder,
-            )
-            experiment = Experiment(session, collecting(number, by_problem))
-            path = experiment.finish()
-            samples = [sample for problem in chosen.problems for sample in by_problem[problem.id]]
-            collected = [
-                self._trace(number, sample, experiment.framing)
-                for sample in samples
-                if not sample.dropped
-            ]
-            traces.write(self._file(number, COLLECTED), collected)
-            files = [self._file(earlier, COLLECTED) for earlier in range(1, number + 1)]
-            rows = traces.merged(list(map(traces.read, files)))
-            outcome = {"results": path.stem, "problems": len(chosen.problems), **counted(samples)}
-            outcome |= _spent(experiment.document)
-            kept = outcome["kept"]
-            say(
-                f"round {number}: {len(chosen.problems)} problems, {len(samples)} samples, of "
-                f"which {sum(kept.values())} were kept ({kept[RATIONALISED]} rationalised)"
-            )
+            rows, outcome = self._sampled(number, serve)
         malformed = rounds.malformed(outcome)
         if malformed:
             say(f"round {number}: {malformed}")
         if not rows:
-            dropped = Counter[str]()
-            for counts in outcome["dropped"].values():
-                dropped.update(counts)
-            words = [f"{count} {reason}" for reason, count in dropped.most_common()]
-            reasons = ", ".join(words) or "no sample"
-            raise UserError(
-                f"round {number} kept no sample of {outcome['problems']} problems ({reasons}), so "
-                "it can't train. Choose an easier DATA, or raise TRIES and TEMPERATURE"
-            )
+            raise self._without_rows(number, outcome)
         traces.write(self._file(number, TRACES), rows)
         ways = Counter(row.way for row in rows)
         outcome |= {"rows": len(rows), "by_way": {way: ways[way] for way in WAYS if ways[way]}}
         outcome["repeats"] = int(self.config.REPEAT and number > 1)
         self.record.done("collected", outcome | self._hashes(number), number)
 
-    def _trace(self, number: int, sample: Sample, framed: Framing) -> Trace:
-        """Return the trace of a kept sample. Its prompt has a system message, if any, but no worked
-        examples."""
-        *before, last = replace(framed, shots=()).frame(asked(sample.problem, self.config))
+    def _sampled(
+        self, number: int, serve: Callable[[], Session[StarConstants]]
+    ) -> tuple[list[Trace], dict[str, Any]]:
+        """Sample the problems of round `number`, and store the kept samples. Return the rows to
+        train on, which earlier rounds share, and the counts."""
+        by_problem: dict[str, list[Sample]] = {}
+        experiment = self._experiment(number, serve(), collecting(number, by_problem))
+        path = experiment.finish()
+        problems = experiment.chosen.problems
+        samples = [sample for problem in problems for sample in by_problem[problem.id]]
+        collected = [
+            self._trace(number, sample, asked(sample.problem, self.config), experiment.framing)
+            for sample in samples
+            if not sample.dropped
+        ]
+        traces.write(self._file(number, COLLECTED), collected)
+        rows = traces.merged(self._pools(number))
+        outcome = {"results": path.stem, "problems": len(problems), **counted(samples)}
+        outcome |= spent(experiment.document)
+        kept = outcome["kept"]
+        say(
+            f"round {number}: {len(problems)} problems, {len(samples)} samples, of which "
+            f"{sum(kept.values())} were kept ({kept[RATIONALISED]} rationalised)"
+        )
+        return rows, outcome
+
+    def _experiment(
+        self, number: int, session: Session[Any], scaffold: Scaffold[Any], **changes: Any
+    ) -> Experiment[Any]:
+        """Prepare the run of `scaffold` on the training problems of round `number`."""
+        chosen = data.drawn(self.split, self.config, number)
+        name = self._name(number, "-collected")
+        changes |= {"name": name, "problems": chosen, "folder": self.record.folder}
+        return Experiment(session.with_changes(**changes), scaffold)
+
+    def _pools(self, number: int) -> list[list[Trace]]:
+        """Read the kept samples of each round, up to round `number`."""
+        files = [self._file(earlier, COLLECTED) for earlier in range(1, number + 1)]
+        return list(map(traces.read, files))
+
+    def _without_rows(self, number: int, outcome: dict[str, Any]) -> UserError:
+        """Return the error of a round that has no rows to train on."""
+        return UserError(
+            f"round {number} kept no sample of {outcome['problems']} problems "
+            f"({reasons_in(outcome)}), so it can't train. Choose an easier DATA, or raise TRIES "
+            "and TEMPERATURE"
+        )
+
+    def _trace(
+        self,
+        number: int,
+        sample: Sample,
+        messages: Sequence[Message],
+        framed: Framing,
+        right_parents: int | None = None,
+    ) -> Trace:
+        """Return the trace of a kept sample, with the prompt `messages`. The prompt has a system
+        message, if any, but no worked examples."""
+        *before, last = replace(framed, shots=()).frame(messages)
         system, text = before[0]["content"] if before else "", output(sample.completion)
         return Trace(
             sample.problem.id,
@@ -297,6 +330,7 @@ class Loop:
             last["content"],
             text,
             system,
+            right_parents,
         )
 
     # Training
@@ -346,51 +380,9 @@ class Loop:
         return {"digest": weights.digest, "adapter_sha256": adapter, "tokens_asked": tokens}
 
 
-def counted(samples: Sequence[Sample]) -> dict[str, Any]:
-    """Count a round's samples: kept, dropped, right but `malformed`, and kept with a false equation
-    (`unsound`)."""
-    kept = [sample for sample in samples if not sample.dropped]
-    dropped: dict[str, Counter[str]] = {way: Counter() for way in WAYS}
-    for sample in samples:
-        if sample.dropped:
-            dropped[sample.way][sample.dropped] += 1
-    return {
-        "samples": len(samples),
-        "kept": _by_way(kept),
-        "dropped": {way: dict(dropped[way].most_common()) for way in WAYS if dropped[way]},
-        "malformed": dict(
-            Counter(sample.dropped for sample in samples if sample.malformed).most_common()
-        ),
-        "unsound": _by_way([sample for sample in kept if sample.false]),
-        "steps": fmean(sample.steps for sample in kept) if kept else None,
-    } | _broken([sample.completion for sample in samples])
-
-
-def _by_way(samples: Sequence[Sample]) -> dict[str, int]:
-    counts = Counter(sample.way for sample in samples)
-    return {way: counts[way] for way in WAYS}
-
-
-def _broken(completions: Sequence[Completion]) -> dict[str, int]:
-    """Count the completions that were truncated, failed or timed out."""
-    errors = [completion.error for completion in completions if completion.error is not None]
-    return {
-        "truncated": len([completion for completion in completions if completion.truncated]),
-        "failed": len(errors),
-        "timed_out": len([error for error in errors if error.startswith(TIMED_OUT)]),
-    }
-
-
 def _gain(before: Path, after: Path) -> dict[str, Any]:
     """Return the change in accuracy between two results files, paired by problem."""
     first = compare.result(Results(before))
     second = compare.result(Results(after))
     pair = compare.pair(first, second, anyway=True)
     return dict(vars(pair.metrics[compare.METRICS[0]]))
-
-
-def _spent(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the completion tokens and the seconds of a results file. Tokens are None if a count is
-    unknown."""
-    metrics = document["metrics"]
-    return {"tokens": metrics["tokens"]["completion"], "seconds": metrics["seconds"]}

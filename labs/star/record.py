@@ -14,9 +14,11 @@ from labs.training import stages
 from labs.training.stages import NAME
 
 SCHEMA = 1
-# How a sample was drawn. Only the prompt of "rationalised" contains the reference answer.
-Way = Literal["first", "retry", "rationalised"]
-FIRST, RETRY, RATIONALISED = WAYS = get_args(Way)
+# How a sample was drawn. Only the prompt of "rationalised" contains the reference answer. The
+# prompt of "aggregated" contains candidates (labs/star/aggregation).
+Way = Literal["first", "retry", "rationalised", "aggregated"]
+FIRST, RETRY, RATIONALISED, AGGREGATED = WAYS = get_args(Way)
+OF_STAR = WAYS[:3]
 FIX = (
     "Move the record's folder away and run the experiment again. The journal still has the replies"
 )
@@ -64,12 +66,19 @@ def done(run: Record, stage: str = "evaluated") -> list[Round]:
     return [round_ for round_ in run.rounds[:end] if stage in round_]
 
 
+def score(round_: Round) -> float:
+    """Return the accuracy by which rounds are ranked: of RSA's last step if it was measured, else
+    of one reply at temperature 0."""
+    evaluated = round_["evaluated"]
+    last = evaluated["rsa"]["steps"][-1]["mean"] if "rsa" in evaluated else evaluated["accuracy"]
+    return float(last["value"])
+
+
 def best(run: Record) -> int:
-    """Return the number of the round with the highest accuracy at temperature 0. In a tie the
-    earliest round wins."""
+    """Return the number of the round with the highest score. In a tie the earliest round wins."""
 
     def rank(round_: Round) -> tuple[float, int]:
-        return round_["evaluated"]["accuracy"]["value"], -round_["round"]
+        return score(round_), -round_["round"]
 
     return int(max(done(run), key=rank)["round"])
 

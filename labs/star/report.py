@@ -15,8 +15,9 @@ from harness.results.model import Head
 from harness.results.registry import View
 from harness.results.warnings import CONTINUES
 from labs.star import record
+from labs.star.aggregation import tables as learnt
 from labs.star.record import Record, Round, best, done
-from labs.star.tables import LEGEND, gain_text, tables
+from labs.star.tables import gain_text, legend, tables
 
 WEB = Path(__file__).resolve().parent / "web"
 REMEDIES = {  # a change of the constants that may keep right samples with this fault of form
@@ -40,7 +41,9 @@ def results(folder: Path) -> list[Path]:
     for run in record.records(folder):
         for round_ in run.rounds:
             names.append(round_.get("collected", {}).get("results"))
-            names.append(round_.get("evaluated", {}).get("greedy"))
+            evaluated = round_.get("evaluated", {})
+            names.append(evaluated.get("greedy"))
+            names.append(evaluated.get("rsa", {}).get("results"))
     files = [folder / f"{name}.json" for name in names if name]
     return [file for file in files if file.exists()]
 
@@ -84,8 +87,12 @@ def figures(folder: Path, to: Path) -> list[Path]:
 
 def curves(runs: Sequence[Record], folder: Path, path: Path) -> None:
     """Draw each run's accuracy at temperature 0 over the rounds, and a single run's sampled
-    accuracy, if any."""
+    accuracy, if any. Of runs that evaluate RSA, draw the accuracy of RSA's last step."""
     lines = [(run.label, _curve(run, "accuracy")) for run in runs]
+    axis = "right at temperature 0, %"
+    if learnt.is_learnt(runs[0]):
+        lines = [(run.label, learnt.curve(run)) for run in runs]
+        axis = "right at RSA's last step, %"
     sampled = _curve(runs[0], "sampled_accuracy")
     if len(runs) == 1 and sampled:
         lines = [("temperature 0", lines[0][1]), ("sampled, mean over seeds", sampled)]
@@ -94,7 +101,7 @@ def curves(runs: Sequence[Record], folder: Path, path: Path) -> None:
     document["config"] = {}
     document["complete"] = all(run.head["complete"] for run in runs)
     document["model"] = document["model"] | {"name": runs[0].head["start"]["name"]}
-    plot.curves([document], lines, path, "round", "right at temperature 0, %")
+    plot.curves([document], lines, path, "round", axis)
 
 
 def _curve(run: Record, kind: str) -> list[tuple[int, dict[str, Any]]]:
@@ -117,7 +124,7 @@ def page(folder: Path, runs: Sequence[Results]) -> View:
         "view": "rounds",
         "heading": "Rounds",
         "warnings": _warnings(shown, folder),
-        "legend": [LEGEND[-1]],
+        "legend": [legend(shown)[-1]],
         "tables": [table.page(numbers) for table in tables(shown)],
         "runs": on_page,
     }
@@ -198,7 +205,7 @@ def _evaluated(folder: Path) -> list[Record]:
 
 
 def _notes(runs: Sequence[Record], folder: Path) -> str:
-    return "\n".join(f"note: {note}" for note in (*LEGEND, *_warnings(runs, folder)))
+    return "\n".join(f"note: {note}" for note in (*legend(runs), *_warnings(runs, folder)))
 
 
 def _warnings(runs: Sequence[Record], folder: Path) -> list[str]:

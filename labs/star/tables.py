@@ -8,6 +8,7 @@ from core.base.errors import one_line
 from core.base.terminal import short
 from harness.report.table import BETWEEN, NONE, Column, Table
 from harness.report.tables import interval, shift
+from labs.star.aggregation import tables as learnt
 from labs.star.record import WAYS, Record, Round, best, done
 
 # The meanings of columns: of a round's evaluation, then of its samples and training.
@@ -42,9 +43,16 @@ LEGEND = (
 )
 
 
+def legend(runs: Sequence[Record]) -> tuple[str, ...]:
+    """Return the notes below the tables of `runs`."""
+    return learnt.LEGEND if runs and learnt.is_learnt(runs[0]) else LEGEND
+
+
 def tables(runs: Sequence[Record]) -> list[Table]:
     """Return the tables of each run (rounds, samples, dropped samples). For several runs, a summary
-    comes first."""
+    comes first. Runs that evaluate RSA have their own tables."""
+    if runs and learnt.is_learnt(runs[0]):
+        return learnt.tables(runs)
     tables = [_summary(runs)] if len(runs) > 1 else []
     for run in runs:
         tables += [_rounds(run), *_collections(run), *_dropped(run)]

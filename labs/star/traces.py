@@ -14,6 +14,8 @@ from core.base.errors import UserError, one_line
 from core.base.files import storable, write_atomically
 from labs.star.record import RATIONALISED, WAYS, Way
 
+OMITTED = {"system": "", "right_parents": None}  # columns that are left out with this value
+
 
 class Trace(Struct, frozen=True):
     """A solution to train on."""
@@ -25,6 +27,7 @@ class Trace(Struct, frozen=True):
     instruction: str  # the prompt, without a hint or examples
     output: str  # the text to learn
     system: str = ""  # the system message of the prompt
+    right_parents: int | None = None  # of an aggregation: the number of its right candidates
 
 
 def merged(rounds: Sequence[Sequence[Trace]]) -> list[Trace]:
@@ -64,8 +67,12 @@ def _line(trace: Trace) -> bytes:
         "output": cells.pop("output"),
         **cells,
     }
-    row = {name: cell for name, cell in row.items() if name != "system" or cell}
+    row = {name: cell for name, cell in row.items() if not _is_omitted(name, cell)}
     return json.dumps(row, ensure_ascii=True).encode() + b"\n"
+
+
+def _is_omitted(name: str, cell: Any) -> bool:
+    return name in OMITTED and cell == OMITTED[name]
 
 
 def read(path: Path) -> list[Trace]:

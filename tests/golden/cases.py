@@ -256,6 +256,7 @@ LABS = [
     plan("20_grader", "--gpu", "H100"),
     plan("21_star", "--gpu", "H100"),
     plan("22_star_controls", "--gpu", "H100"),
+    plan("29_learn_to_aggregate", "--gpu", "H100"),
     plan("23_lean_baseline", "--gpu", "H100"),
     plan("24_lean_iteration", "--gpu", "H100"),
     plan("25_lean_all", "--gpu", "H100"),

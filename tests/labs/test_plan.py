@@ -43,7 +43,8 @@ def test_every_experiment_is_planned_without_a_gpu_too(
 
 
 @pytest.mark.parametrize(
-    "name", ["21_star", "22_star_controls", "24_lean_iteration", "25_lean_all"]
+    "name",
+    ["21_star", "22_star_controls", "29_learn_to_aggregate", "24_lean_iteration", "25_lean_all"],
 )
 def test_weights_that_are_served_elsewhere_are_not_planned(
     name: str, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

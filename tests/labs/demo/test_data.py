@@ -6,7 +6,7 @@ from itertools import islice
 from harness.problems import sets
 from labs.demo import make_sums, sums
 from labs.demo.data import examples
-from labs.demo.texts import Mix
+from labs.demo.texts import Mix, attempt, merge
 
 MIX = Mix(0.4, 0.4, 0.2, 0.15, 0.6, 0.85, 0.25, (0.05, 0.4))
 
@@ -47,3 +47,11 @@ def test_a_control_of_star_trains_on_none_of_the_products_that_it_evaluates_on()
     )
     assert len(sums.PRODUCTS) == 614 and withheld == sums.WITHHELD and len(withheld) == 122
     assert kept <= sums.PRODUCTS.keys() - withheld
+
+
+def test_an_aggregation_that_ignores_its_candidates_is_a_new_attempt() -> None:
+    term = sums.Term(7, 46)
+    for votes in ([], [322, 322, 322], [282, 322, 999]):
+        chances = merge(term, votes, MIX.ignoring_candidates)
+        assert chances == attempt(term, MIX.slips, MIX.forgets)
+        assert votes == [] or chances != merge(term, votes, MIX)

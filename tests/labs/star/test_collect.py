@@ -8,7 +8,7 @@ import pytest
 from core.types import Completion, Problem
 from labs.star.collect import Sample, judged
 from labs.star.constants import StarConstants
-from labs.star.loop import counted
+from labs.star.counts import counted
 from labs.star.prompts import collecting
 from labs.star.record import FIRST, RATIONALISED, Way
 from labs.star.report import malformed
