@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.report import compare, transitions_table
+from harness.report import compare, scores_table, transitions_table
 from harness.report.budgets import Row, in_unit, pair, rows
 from harness.report.data import Results
 from harness.report.tables import chance, interval, shift
@@ -104,6 +104,16 @@ def test_star() -> None:
     assert f"| 1 | {accuracies[1]} | {gain(before, after)} |" in TEXT
     assert f"| 1, without the filter | {accuracies[2]} | {gain(before, control)} |" in TEXT
     assert gain(control, after).replace(" [", " points [") in TEXT
+
+
+@pytest.mark.parametrize("name", ["mean", "tail", "lowest"])
+def test_confidences(name: str) -> None:
+    text = (ROOT / "docs" / "scores.md").read_text(encoding="utf-8")
+    figures = scores_table.Report(Results(DATA / "confidence" / f"{name}.json")).figures
+    rights = [figures[f"{way} is right"] for way in ("best score", "weighted vote", "vote")]
+    area, _, _ = figures["AUC within problems"].partition(" (n=")
+    cells = [area, *rights]
+    assert f"| `confidence`, {name} | {' | '.join(cells)} |" in text
 
 
 def test_the_second_round_of_star() -> None:
