@@ -107,13 +107,15 @@ def test_star() -> None:
 
 
 @pytest.mark.parametrize("name", ["mean", "tail", "lowest"])
-def test_confidences(name: str) -> None:
+@pytest.mark.parametrize(("set_name", "note"), [("svamp", ""), ("sums", " (sums)")])
+def test_confidences(name: str, set_name: str, note: str) -> None:
     text = (ROOT / "docs" / "scores.md").read_text(encoding="utf-8")
-    figures = scores_table.Report(Results(DATA / "confidence" / f"{name}.json")).figures
+    run = Results(DATA / "confidence" / f"{set_name}_{name}.json")
+    figures = scores_table.Report(run).figures
     rights = [figures[f"{way} is right"] for way in ("best score", "weighted vote", "vote")]
     area, _, _ = figures["AUC within problems"].partition(" (n=")
     cells = [area, *rights]
-    assert f"| `confidence`, {name} | {' | '.join(cells)} |" in text
+    assert f"| `confidence`, {name}{note} | {' | '.join(cells)} |" in text
 
 
 def test_the_second_round_of_star() -> None:
