@@ -41,7 +41,8 @@ def is_learnt(run: Record) -> bool:
 def tables(runs: Sequence[Record]) -> list[Table]:
     """Return tables of all arms, then of each run RSA's steps and the rows to train on."""
     arms = _arms(runs)
-    tables = [_accuracies(arms), _candidates(arms)]
+    before = [run for run in runs if _rounds(run)][:1]
+    tables = [_accuracies(before, arms), _candidates(before, arms)]
     for run in runs:
         tables += [_steps(run), *_rows(run)]
     return tables
@@ -56,18 +57,21 @@ def curve(run: Record) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _arms(runs: Sequence[Record]) -> Arms:
+    """Return the runs of each arm. A run without an evaluated training is left out, because it has
+    only the model before."""
     arms: dict[str, list[Record]] = {}
     for run in runs:
-        arm, _, _ = run.label.rpartition("-seed")
-        arms.setdefault(arm, []).append(run)
+        if len(_rounds(run)) > 1:
+            arm, _, _ = run.label.rpartition("-seed")
+            arms.setdefault(arm, []).append(run)
     return arms
 
 
-def _accuracies(arms: Arms) -> Table:
+def _accuracies(before: Sequence[Record], arms: Arms) -> Table:
     """Compare the model before and all arms after their last round. The runs of an arm under
     several seeds are averaged for each problem."""
-    first = next(iter(arms.values()))
-    rows = [_before(first), *(_after(arm, runs, first) for arm, runs in arms.items())]
+    first = next(iter(arms.values()), [])
+    rows = [_before(before), *(_after(arm, runs, first) for arm, runs in arms.items())]
     return _table("all arms after their last round", rows)
 
 
@@ -86,7 +90,8 @@ def _after(arm: str, runs: Sequence[Record], first: Sequence[Record]) -> dict[st
     if runs is not first:
         seeds = {_seed(run) for run in runs}
         peers = [run for run in first if _seed(run) in seeds]
-        cells["minus first arm"] = _difference(_by_problem(peers, -1, -1), after)
+        if peers:
+            cells["minus first arm"] = _difference(_by_problem(peers, -1, -1), after)
     cells["trained tokens"] = f"{_trained(runs):,.0f}"
     return cells
 
@@ -103,10 +108,9 @@ def _cells(runs: Sequence[Record], number: int) -> dict[str, str]:
     }
 
 
-def _candidates(arms: Arms) -> Table:
+def _candidates(before: Sequence[Record], arms: Arms) -> Table:
     """Tabulate the share of right aggregations by the number of right candidates."""
-    first = next(iter(arms.values()))
-    rows = [_shares("before", first, 0)]
+    rows = [_shares("before", before, 0)]
     rows += [_shares(arm, runs, -1) for arm, runs in arms.items()]
     return _table("right aggregations, by their candidates", rows)
 

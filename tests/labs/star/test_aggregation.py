@@ -298,6 +298,11 @@ def test_several_seeds_are_averaged_and_the_report_has_tables_and_a_page(
     assert figures["steps"][1]["mean"]["n"] == 8
     assert sum(row["aggregations"] for row in figures["transitions"]) == 2 * 8 * 4
     capsys.readouterr()
+    # a run that has only evaluated the model before
+    changed = json.loads((found.folder / "learn-seed1" / "record.json").read_text())
+    changed["rounds"] = changed["rounds"][:1]
+    (found.folder / "learn-seed2").mkdir()
+    (found.folder / "learn-seed2" / "record.json").write_text(json.dumps(changed))
     main(["29_learn_to_aggregate", "--markdown"])
     out = capsys.readouterr().out
     assert "| learn | 2 |" in out and "**right aggregations, by their candidates" in out
