@@ -160,9 +160,10 @@ def test_transitions_of_three_parents() -> None:
         assert f"{share}% {brackets} of {count}" in text
 
 
-def test_the_vote_and_rsa_at_twenty_samples() -> None:
+@pytest.mark.parametrize("folder", ["svamp_20", "chain_sum_20"])
+def test_the_vote_and_rsa_at_twenty_samples(folder: str) -> None:
     text = " ".join(TEXT.split())
-    vote, rsa = figures_of(DATA / "svamp_20", ("12_majority", "02_rsa_basic"), [20.5])
+    vote, rsa = figures_of(DATA / folder, ("12_majority", "02_rsa_basic"), [20.5])
     for row in (vote, rsa):
         assert interval(row.accuracy.to_json()).replace(" [", "% [") in text
     assert rsa.against is not None
