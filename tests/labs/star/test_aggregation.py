@@ -4,10 +4,7 @@ that can't train. A scripted model answers, and a stand-in trains."""
 import asyncio
 import json
 import re
-import shutil
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +12,11 @@ import pytest
 
 from core import constants
 from core.base.errors import RunFailed, UserError
-from core.engines.attach import probe
 from core.engines.cards import NONE
-from core.engines.dialects.llamacpp import EMBEDDED_GGUF
-from core.engines.protocol import Server
 from core.types import Completion, Problem
 from harness import experiment_file
 from harness.report.report import main
-from labs.star import loop, traces
+from labs.star import traces
 from labs.star.aggregation.balance import chosen
 from labs.star.aggregation.constants import LearnConstants
 from labs.star.aggregation.loop import LearnLoop
@@ -30,9 +24,8 @@ from labs.star.collect import judged
 from labs.star.experiment import beginning
 from labs.star.record import AGGREGATED, FIRST, Record
 from labs.star.traces import Trace, read
-from labs.training import process
-from labs.training.outcome import Options
 from tests.fakes.server import ScriptedServer
+from tests.labs.star.scripted import scripted
 
 SMALL: dict[str, Any] = {
     "DATA": "sums_card",
@@ -218,30 +211,6 @@ def solution(answer: int) -> str:
     return (
         f"The products are added, and 1000.\n{answer + 1000} - 1000 = {answer}\n\\boxed{{{answer}}}"
     )
-
-
-@contextmanager
-def scripted(server: Model, monkeypatch: pytest.MonkeyPatch, results: Path) -> Iterator[None]:
-    """Let `server` answer all requests, and let trainings copy the embedded model."""
-
-    @contextmanager
-    def served(*_: Any) -> Iterator[Server]:
-        found = probe(server.url, "a test")
-        assert found
-        yield found
-
-    def train(options: Options, say: object) -> dict[str, Any]:
-        options.out.mkdir()
-        shutil.copy(EMBEDDED_GGUF, options.out)
-        count = len(options.data.read_text().splitlines())
-        return {"rows": count, "tokens": 9, "seconds": 1.0, "first_loss": 2.0, "last_loss": 1.0}
-
-    monkeypatch.setattr(loop, "served", served)
-    monkeypatch.setattr(process, "train", train)
-    monkeypatch.setattr(process, "python_of", str)
-    monkeypatch.setenv("RESULTS_DIR", str(results))
-    yield
-    server.close()
 
 
 def run(label: str, **changes: Any) -> Record:

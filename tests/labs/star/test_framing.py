@@ -3,28 +3,22 @@ examples."""
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from core.base.errors import UserError
-from core.engines.attach import probe
 from core.engines.cards import named
-from core.engines.dialects.llamacpp import EMBEDDED_GGUF
-from core.engines.protocol import Server
 from core.types import Problem
-from labs.star import loop, prompts
+from labs.star import prompts
 from labs.star.constants import StarConstants
 from labs.star.controls import ControlConstants, Controls
 from labs.star.experiment import beginning
 from labs.star.record import Record
-from labs.training import process
-from labs.training.outcome import Options
 from tests.fakes.server import ScriptedServer
+from tests.labs.star.scripted import scripted
 
 SYSTEM = "You are careful."
 SMALL: dict[str, Any] = {
@@ -57,25 +51,8 @@ class Sums(ScriptedServer):
 @pytest.fixture
 def sums(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Sums]:
     server = Sums()
-
-    @contextmanager
-    def served(*_: Any) -> Iterator[Server]:
-        found = probe(server.url, "a test")
-        assert found
-        yield found
-
-    def train(options: Options, say: object) -> dict[str, Any]:
-        options.out.mkdir()
-        shutil.copy(EMBEDDED_GGUF, options.out)
-        count = len(options.data.read_text().splitlines())
-        return {"rows": count, "tokens": 9, "seconds": 1.0, "first_loss": 2.0, "last_loss": 1.0}
-
-    monkeypatch.setattr(loop, "served", served)
-    monkeypatch.setattr(process, "train", train)
-    monkeypatch.setattr(process, "python_of", str)
-    monkeypatch.setenv("RESULTS_DIR", str(tmp_path / "results"))
-    yield server
-    server.close()
+    with scripted(server, monkeypatch, tmp_path / "results"):
+        yield server
 
 
 def run(*shots: str) -> Iterator[Record]:
