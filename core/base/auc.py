@@ -41,8 +41,8 @@ def pooled_auc(right: Sequence[Values], wrong: Sequence[Values]) -> Estimate | N
 
 def _joined(scores: Sequence[Values]) -> Array:
     joined: list[float] = []
-    for own in scores:
-        joined.extend(own)
+    for of_problem in scores:
+        joined.extend(of_problem)
     return np.array(joined, dtype=np.float64)
 
 
@@ -51,8 +51,8 @@ def _effects(scores: Sequence[Values], others: Array, value: float) -> Array:
     this kind scores above one of the `others`."""
     count = sum(map(len, scores))
     effects = np.zeros(len(scores))
-    for i, own in enumerate(scores):
-        own_value = auc(own, others)
-        if own_value is not None:
-            effects[i] = len(own) / count * (own_value - value)
+    for i, of_problem in enumerate(scores):
+        area = auc(of_problem, others)
+        if area is not None:
+            effects[i] = len(of_problem) / count * (area - value)
     return effects

@@ -67,15 +67,15 @@ class Choice:
         answers, it is 0. If all scores are 0, it is the vote."""
         groups = self._groups
         sums = {}
-        for group, own in groups.items():
-            sums[group] = sum(candidate.score for candidate in own)
+        for group, candidates in groups.items():
+            sums[group] = sum(candidate.score for candidate in candidates)
         largest = max(sums.values(), default=0.0)
         if largest == 0:
             return self.vote
         shares = []
-        for group, own in groups.items():
+        for group, candidates in groups.items():
             if sums[group] >= largest - NEAR:
-                shares.append(fmean(candidate.is_right for candidate in own))
+                shares.append(fmean(candidate.is_right for candidate in candidates))
         return fmean(shares)
 
     @property
@@ -90,7 +90,8 @@ class Choice:
     @property
     def _best(self) -> list[Candidate]:
         highest = max(candidate.score for candidate in self.candidates)
-        return [each for each in self.candidates if each.score >= highest - NEAR]
+        near = highest - NEAR
+        return [candidate for candidate in self.candidates if candidate.score >= near]
 
     @property
     def _groups(self) -> dict[int, list[Candidate]]:
@@ -147,10 +148,10 @@ class Scores:
         candidates."""
         by_problem = defaultdict[str, list[float]](list)
         for problem in self._problems:
-            own: list[Candidate] = []
+            scored: list[Candidate] = []
             for candidates, _ in _populations(problem):
-                own += candidates
-            area = stats.auc(_scores(own, True), _scores(own, False))
+                scored += candidates
+            area = stats.auc(_scores(scored, True), _scores(scored, False))
             if area is not None:
                 by_problem[problem.id].append(area)
         return stats.mean_by_problem([fmean(areas) for areas in by_problem.values()])
@@ -160,8 +161,8 @@ class Scores:
         by_problem = defaultdict[str, list[Candidate]](list)
         for candidate, problem in self._rows():
             by_problem[problem].append(candidate)
-        right = [_scores(own, True) for own in by_problem.values()]
-        wrong = [_scores(own, False) for own in by_problem.values()]
+        right = [_scores(candidates, True) for candidates in by_problem.values()]
+        wrong = [_scores(candidates, False) for candidates in by_problem.values()]
         return pooled_auc(right, wrong)
 
     def share(self, read: Callable[[Choice], float]) -> Estimate:
@@ -222,7 +223,7 @@ def _populations(problem: ProblemResult) -> Iterator[tuple[list[Candidate], int]
 
 
 def _scores(candidates: Sequence[Candidate], is_right: bool) -> list[float]:
-    return [each.score for each in candidates if each.is_right is is_right]
+    return [candidate.score for candidate in candidates if candidate.is_right is is_right]
 
 
 def _middle_places(scores: Sequence[float]) -> list[float]:
@@ -231,5 +232,5 @@ def _middle_places(scores: Sequence[float]) -> list[float]:
     ranks = defaultdict[float, list[int]](list)
     for rank, score in enumerate(sorted(scores)):
         ranks[score].append(rank)
-    places = {score: (fmean(own) + 0.5) / len(scores) for score, own in ranks.items()}
+    places = {score: (fmean(equal) + 0.5) / len(scores) for score, equal in ranks.items()}
     return [places[score] for score in scores]

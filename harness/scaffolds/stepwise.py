@@ -134,9 +134,9 @@ async def stepwise(problem: Problem, ask: Ask, config: Constants) -> Populations
         if not written:
             break
         rng = seeds.rng(config.SEED, problem.id, "step", t)
-        kept = _best_of(written, config.BEAM - len(finished), rng)
-        beam = [path for path in kept if not is_ended(path.text, problem)]
-        finished += [path for path in kept if path not in beam]
+        winners = _best_of(written, config.BEAM - len(finished), rng)
+        beam = [path for path in winners if not is_ended(path.text, problem)]
+        finished += [path for path in winners if path not in beam]
         if not beam:
             break
     rng = seeds.rng(config.SEED, problem.id, "solution")

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from core.types import Completion
 from harness.plan.lengths import ASSUMED, Lengths
 from harness.plan.roofline import Load
+from harness.session.time_left import RECENT
 
-RECENT = 1000  # completions that are used
 Groups = Callable[[Lengths], Sequence[Load]]  # returns a problem's requests, in order
 Span = tuple[float, float]  # shares of a run's completions: a begin and an end
 

@@ -47,14 +47,14 @@ def is_copied(text: str, answer: str, statement: str) -> bool:
     only such lines contain the answer, the text copies it. See is_stated_first for `answer` and
     `statement`."""
     *lines, last = text.rstrip().split("\n")
-    own = [line for line in lines if not _CANDIDATE.search(line)]
-    if is_stated_first("\n".join([*own, last]), answer, statement):
+    steps = [line for line in lines if not _CANDIDATE.search(line)]
+    if is_stated_first("\n".join([*steps, last]), answer, statement):
         return True
     alone = _alone(answer, statement)
     if alone is None:
         return False
     quotes = [line for line in lines if _CANDIDATE.search(line)]
-    return _contains(quotes, alone) and not _contains(own, alone)
+    return _contains(quotes, alone) and not _contains(steps, alone)
 
 
 def _alone(answer: str, statement: str) -> re.Pattern[str] | None:
