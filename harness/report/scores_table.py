@@ -161,10 +161,10 @@ def _share(estimate: Estimate) -> str:
 
 
 def _area(estimate: Estimate | None) -> str:
-    """Format an AUC with its interval."""
+    """Format an AUC with its interval and the number of problems."""
     if estimate is None or not estimate.n:
         return NONE
-    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}] (n={estimate.n})"
 
 
 # --- the verdict ---

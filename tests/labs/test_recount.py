@@ -113,7 +113,8 @@ def test_confidences(name: str, set_name: str, note: str) -> None:
     run = Results(DATA / "confidence" / f"{set_name}_{name}.json")
     figures = scores_table.Report(run).figures
     rights = [figures[f"{way} is right"] for way in ("best score", "weighted vote", "vote")]
-    cells = [figures["AUC within problems"], *rights]
+    area, _, _ = figures["AUC within problems"].partition(" (n=")
+    cells = [area, *rights]
     assert f"| `confidence`, {name}{note} | {' | '.join(cells)} |" in text
 
 
