@@ -1,6 +1,6 @@
 """Fine-tune a model in Hugging Face's layout with trl's SFTTrainer. Train all weights, or only
-peft's LoRA matrices. A GPU computes in bf16, a CPU in float32. On a CPU, equal data, seed and start
-give equal weights. Imports torch."""
+peft's LoRA matrices. A GPU computes in bf16. A CPU computes in float32, or if it has AMX, LoRA in
+bf16. On a CPU, equal data, seed and start give equal weights. Imports torch."""
 
 import gc
 import json
@@ -91,6 +91,8 @@ def finetune(
     except SafetensorError as error:  # also raised for a full disk
         raise OSError(str(error)) from None
     kind = f"cpu, {torch.get_num_threads()} threads"
+    if options.lora_rank and _is_fast(device):
+        kind += ", bf16"
     if device == "cuda":
         kind = f"{torch.cuda.get_device_name()}, bf16"
     versions = {name: version(name) for name in ("torch", "transformers", "peft", "trl")}
@@ -105,6 +107,12 @@ def _device() -> str:
         torch.set_num_threads(physical_cores())
     torch.use_deterministic_algorithms(True)
     return "cpu"
+
+
+def _is_fast(device: str) -> bool:
+    """Return True if the device multiplies in bf16 faster than in float32: a GPU, or a CPU with
+    AMX."""
+    return device == "cuda" or torch.cpu._is_amx_tile_supported()
 
 
 def _steps(rows: Sequence[Tokens]) -> list[list[Tokens]]:
@@ -124,7 +132,7 @@ def _model(folder: Path, options: Options, device: str) -> Any:
     """Load the model to train. For LoRA, add new matrices, or load the matrices of
     `options.adapter`."""
     # If all weights are trained, they are float32, because bf16 would round small steps away.
-    dtype = torch.bfloat16 if device == "cuda" and options.lora_rank else torch.float32
+    dtype = torch.bfloat16 if options.lora_rank and _is_fast(device) else torch.float32
     model = AutoModelForCausalLM.from_pretrained(
         folder,
         local_files_only=True,
@@ -185,7 +193,7 @@ def _train(
             max_grad_norm=CLIP,
             seed=options.seed % SEEDS,
             use_cpu=device == "cpu",
-            bf16=device == "cuda",
+            bf16=device == "cuda" or (options.lora_rank > 0 and _is_fast(device)),
             gradient_checkpointing=True,
             dataloader_pin_memory=device == "cuda",
             logging_steps=1,
