@@ -26,18 +26,23 @@ OTHERS = ("others",)  # the kind of all completions other than RSA's solutions a
 def loads_of(config: Asking, count: int, lengths: Lengths, planned: Bounded) -> list[Load]:
     """Return the requests of `count` problems, one load for each kind of request.
 
-    RSA's solutions and verifications are known. If the scaffold's max_completions allows more, the
-    last load has the rest. The estimate assumes one solution in each of their prompts, and with
-    ELICIT=1 that each solution is continued. At most, every completion is truncated and continued,
-    and every prompt has the longest candidates.
+    RSA's solutions and the requests for scores are known. If the scaffold's max_completions allows
+    more, the last load has the rest. The estimate assumes one solution in each of their prompts,
+    and with ELICIT=1 that each solution is continued. At most, every completion is truncated and
+    continued, and every prompt has the longest candidates.
     """
     requests = _Requests(config, count, lengths)
+    most = count * planned.max_completions(config)
     result = []
     for t in range(requests.steps + 1):
         result.append(requests.solutions(t))
         if t < requests.steps and requests.per_score:
-            result.append(requests.verifications(t))
-    rest = count * planned.max_completions(config) - sum(load.count for load in result)
+            result.append(requests.scores(t))
+    rest = most - sum(load.count for load in result)
+    if rest > 0 and not requests.steps and requests.per_score:  # every solution gets a score
+        scores = requests.scores(0, most // (1 + requests.per_score))
+        result.append(scores)
+        rest -= scores.count
     if rest > 0:
         result.append(requests.others(rest))
     return result
@@ -76,11 +81,11 @@ class _Requests:
         sample = self._solution_lengths(t)
         return self._load((t,), self._samples, prompt, most_prompt, sample, self._cap)
 
-    def verifications(self, t: int) -> Load:
-        """Return the requests that score the solutions of step `t`."""
+    def scores(self, t: int, solutions: int = 0) -> Load:
+        """Return the requests that score `solutions` (0: all) of step `t`."""
         prompt = self._lengths.prompt + min(self._lengths.answer, self._cap)
         most_prompt = self._lengths.prompt + self._longest_answer
-        count = self._samples * self.per_score
+        count = (solutions or self._samples) * self.per_score
         if self._scoring and not self._scoring.thinks:  # one token
             return Load(("verify", t), count, prompt, np.ones(1), at_most=(most_prompt, 1))
         sample = self._lengths.verifications

@@ -12,6 +12,7 @@ from harness.plan import estimate
 from harness.plan.estimate import Sums
 from harness.plan.lengths import ASSUMED
 from harness.plan.work import OTHERS, loads_of
+from harness.scaffolds.best_of import BEST_OF
 from harness.scaffolds.rsa_paper import RSA_PAPER
 from harness.scaffolds.rsa_verified import RSA_VERIFIED
 from tests.harness.plan.helpers import place, rsa, shown
@@ -61,6 +62,18 @@ def test_a_confidence_needs_no_request() -> None:
     plain = loads_of(rsa(*words[:3]), 5, ASSUMED, RSA)
     assert [load.kind for load in scored] == [load.kind for load in plain]
     assert [load.count for load in scored] == [load.count for load in plain]
+
+
+@pytest.mark.parametrize("score", ["reward", "p_true", "verdict"])
+def test_scores_of_samples_are_no_solutions(score: str) -> None:
+    config = rsa("N=8", f"SCORE={score}", "VERIFY_SAMPLES=1", name="13_best_of")
+    solutions, scores = loads_of(config, 5, ASSUMED, BEST_OF)
+    assert scores.kind == ("verify", 0)
+    assert solutions.count == scores.count == 5 * 8
+    if score == "verdict":
+        assert scores.count < scores.tokens < solutions.tokens
+    else:
+        assert scores.tokens == scores.count
 
 
 @pytest.mark.parametrize("forced", [0, 512])
