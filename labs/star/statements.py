@@ -10,6 +10,7 @@ some of these variants."""
 import hashlib
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable
 
 GRAM = 8  # different statements rarely share so many words in a row
@@ -57,9 +58,11 @@ def normalised(statement: str) -> str:
 def near(named: Iterable[tuple[str, str]], others: Iterable[str]) -> tuple[str, ...]:
     """Return the names of the statements in `named` that share GRAM words in a row with a statement
     in `others`. `named` has pairs of a name and a statement. Numbers and letters in formulas count
-    as words."""
-    known = {gram for other in others for gram in _grams(other)}
-    return tuple(name for name, statement in named if not known.isdisjoint(_grams(statement)))
+    as words. Words that most of `others` share are a task's wording, and don't count."""
+    texts = list(others)
+    counts = Counter(gram for text in texts for gram in _grams(text))
+    compared = {gram for gram, count in counts.items() if count <= max(1, len(texts) / 2)}
+    return tuple(name for name, statement in named if not compared.isdisjoint(_grams(statement)))
 
 
 def _grams(statement: str) -> set[str]:

@@ -89,3 +89,11 @@ def test_statements_with_eight_words_in_common_are_near() -> None:
 @given(st.text() | st.text("\\$~ .,:;?ab()[]{}!^_12frac\n\t\u200b\u0345ς−“½\u0301İ\x00\ud800"))
 def test_any_text_has_a_hash(text: str) -> None:
     assert len(hash_of(text)) == 64
+
+
+def test_the_wording_of_a_task_makes_no_statements_near() -> None:
+    task = "State the final answer to the following arithmetic problem:"
+    held_out = [f"{task} {first} + 17 - 4 + 5 - 6 + 7 - 8 =" for first in range(20, 23)]
+    similar = f"{task} 21 + 17 - 4 + 5 - 6 + 7 - 9 ="
+    named = [("other", f"{task} 4 - 3 + 11 ="), ("similar", similar)]
+    assert near(named, held_out) == ("similar",)
