@@ -397,7 +397,7 @@ def main() -> None:
     of_scores(np.random.default_rng([args.seed, 2]), 5 * args.runs)
     differences(rng, max(1, args.runs // 2))
     ratios(rng, args.runs)
-    aucs(np.random.default_rng([args.seed, 3]), 5 * args.runs)
+    aucs(np.random.default_rng([args.seed, 3]), args.runs)
 
 
 if __name__ == "__main__":
