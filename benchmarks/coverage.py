@@ -6,7 +6,8 @@ simulated problems.
 Each problem is a cluster of 8 samples, or has one vote ("votes"). The intraclass correlation of
 samples is 0 (they are independent) to 1 (all right or all wrong). Rates of success are 0.02 to
 0.98. In further tables, only 5% of the problems can be solved (nearly) always, and problems have
-scores between 0 and 1. All methods get the same draws."""
+scores between 0 and 1. The last table is about the AUC of scores. All methods get the same
+draws."""
 
 import argparse
 import math
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.base import stats
+from core.base.auc import pooled_auc
 from core.base.quantiles import t_quantile
 
 Array = NDArray[np.float64]
@@ -40,6 +42,20 @@ SCORED = (
 )
 OFTEN = (0.9, 1.0)  # its chances of a right sample on these problems
 ELSE = (0.0, 0.005, 0.02, 0.05)  # and its chances on all others
+OF_AUCS = (10, 30, 60)  # problems in the table of AUCs
+# Scores of candidates: a right one's score is higher by `gain` than a wrong one's, with a standard
+# deviation of 1 in a problem, and of `spread` between problems. A score of `ease` only knows which
+# problems are easy. (name, gain, spread, ease)
+SCORES = (
+    ("blind", 0.0, 0.0, 0.0),
+    ("good", 1.0, 0.0, 0.0),
+    ("good, problems differ", 1.0, 2.0, 0.0),
+    ("nearly perfect", 4.0, 0.0, 0.0),
+    ("knows easy problems", 0.0, 0.0, 1.0),
+)
+EASY = 0.9  # the chance of a right sample on an easy problem, and of a wrong one on a hard problem
+# rates of success, and intraclass correlations of right samples, if `ease` is 0
+RATES = ((0.1, 0.1), (0.1, 0.6), (0.5, 0.1), (0.5, 0.6))
 # standard deviation of the logarithm of a problem's length (for its samples: half as much)
 LONG = 0.8
 
@@ -301,6 +317,64 @@ def ratios(rng: np.random.Generator, runs: int) -> None:
         print(f"| {n} | {tally.cells(methods)} |", flush=True)
 
 
+Scored = tuple[list[Array], list[Array]]  # each problem's scores of right and of wrong candidates
+
+
+def scored(
+    rng: np.random.Generator, chance: Array, gain: float, spread: float, ease: float
+) -> Scored:
+    """Draw the candidates' scores of problems with these chances of a right sample."""
+    size = (chance.size, MEMBERS)
+    is_right = rng.random(size) < chance[:, np.newaxis]
+    level = spread * rng.normal(size=chance.size) + ease * np.sign(chance - 0.5)
+    scores = level[:, np.newaxis] + gain * is_right + rng.normal(size=size)
+    right = [own[mask] for own, mask in zip(scores, is_right, strict=True)]
+    wrong = [own[~mask] for own, mask in zip(scores, is_right, strict=True)]
+    return right, wrong
+
+
+def normal_share(value: float) -> float:
+    """Return the standard normal distribution's share below `value`."""
+    return (1 + math.erf(value / math.sqrt(2))) / 2
+
+
+def true_aucs(gain: float, spread: float, ease: float) -> tuple[float, float]:
+    """Return the AUC within problems and the pooled one, of infinitely many problems."""
+    within = normal_share(gain / math.sqrt(2))
+    if not ease:
+        return within, normal_share(gain / math.sqrt(2 + 2 * spread**2))
+    above = normal_share(2 * ease / math.sqrt(2))  # right and easy, against wrong and hard
+    of_same_kind = 2 * EASY * (1 - EASY)
+    return within, EASY**2 * above + of_same_kind / 2 + (1 - EASY) ** 2 * (1 - above)
+
+
+def aucs(rng: np.random.Generator, runs: int) -> None:
+    def within(right: list[Array], wrong: list[Array]) -> Bounds:
+        areas = [stats.auc(*scores) for scores in zip(right, wrong, strict=True)]
+        return ours(np.array([area for area in areas if area is not None]))
+
+    def pooled(right: list[Array], wrong: list[Array]) -> Bounds:
+        interval = pooled_auc(right, wrong)
+        return (interval.low, interval.high) if interval else (0.0, 1.0)
+
+    methods = {"**within problems**": within, "**pooled**": pooled}
+    head(("problems", "scores"), methods)
+    for n in OF_AUCS:
+        for name, gain, spread, ease in SCORES:
+            tally = Tally()
+            truths = dict(zip(methods, true_aucs(gain, spread, ease), strict=True))
+            for rate, alike in RATES[:1] if ease else RATES:
+                drawn = []
+                for _ in range(runs):
+                    chance = chances(rng, n, rate, alike)
+                    if ease:
+                        chance = rng.choice((1 - EASY, EASY), n)
+                    drawn.append(scored(rng, chance, gain, spread, ease))
+                for method, func in methods.items():
+                    tally.add(method, [func(*draw) for draw in drawn], truths[method])
+            print(f"| {n} | {name} | {tally.cells(methods)} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="coverage", description="Measure the coverage and width of intervals."
@@ -323,6 +397,7 @@ def main() -> None:
     of_scores(np.random.default_rng([args.seed, 2]), 5 * args.runs)
     differences(rng, max(1, args.runs // 2))
     ratios(rng, args.runs)
+    aucs(np.random.default_rng([args.seed, 3]), args.runs)
 
 
 if __name__ == "__main__":

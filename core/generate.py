@@ -18,7 +18,7 @@ from functools import partial
 from core.base import terminal
 from core.base.errors import UserError
 from core.base.thinking import TAGS, split_thinking, written_tags
-from core.client import continued, rewards
+from core.client import continued, rewards, step_verdicts
 from core.client.budget import Budget, Reservation, RunExhausted
 from core.client.completed import NEW_TURN, completion_of, full_context, with_finish_reason
 from core.client.continued import Unable, fitting_thinking, lacks_forcing, reason_of
@@ -266,7 +266,9 @@ class Generator:
     async def _ask(self, request: Request) -> Completion:
         """Request a new completion. Raises Failure."""
         if request.sampling.reward:
-            return await rewards.score(self.client, request)
+            has_verdicts = bool(self.server.card.step_verdicts)
+            scoring = step_verdicts if has_verdicts else rewards
+            return await scoring.score(self.client, request)
         await self.trials.check_probabilities(request)
         await self.trials.check_confidences(request)
         await self.trials.compare_seeds(request)

@@ -130,7 +130,8 @@ def start(
     if not why:
         why = f"no server answers on port {wanted.hosting.PORT} and there is no NVIDIA GPU"
     if _is_for_llamacpp(wanted):
-        return on_llamacpp(llamacpp.gguf_file(wanted.model), need, port, why, ready, wanted)
+        gguf = llamacpp.gguf_file(wanted.model, wanted.card)
+        return on_llamacpp(gguf, need, port, why, ready, wanted)
     if wanted.model and not wanted.engine:
         raise _not_servable(wanted, why)
     card = wanted.card if wanted.card.engine == EMBEDDED else None

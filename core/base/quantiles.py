@@ -69,7 +69,7 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
     return value
 
 
-def t_quantile(level: float, df: int) -> float:
+def t_quantile(level: float, df: float) -> float:
     """Return the 1 - level / 2 quantile of Student's t, whose square over (square + df) is
     Beta(1/2, df/2)."""
     share = beta_quantile(1 - level, 0.5, df / 2)

@@ -18,6 +18,16 @@ Ends = Callable[[Sequence[float]], bool]
 IMPOSSIBLE = -1000.0
 DIGITS = 4  # of a confidence
 NEAR = 1e-9  # means that differ by less are equal
+# The sampling of a request for the model's own probabilities of one token. SGLang applies sampling
+# parameters to them, so these are off.
+ONE_TOKEN: Mapping[str, Any] = {
+    "max_tokens": 1,
+    "top_logprobs": TOP_LOGPROBS,
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "top_k": 0,
+    "min_p": 0.0,
+}
 _FAULTS = (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError)
 
 
@@ -100,6 +110,24 @@ def alternatives(token: Mapping[str, Any]) -> dict[str, float]:
     except _FAULTS:
         return {}
     return {token: logprob for token, logprob in logprobs.items() if not math.isnan(logprob)}
+
+
+def word_share(logprobs: Mapping[str, float], right: str, wrong: str) -> float | None:
+    """Return P(right) / (P(right) + P(wrong)), each summed over the spellings of the word, or None
+    if `logprobs` has neither word. `logprobs` has natural log probabilities."""
+    masses = {_word(right): 0.0, _word(wrong): 0.0}
+    for token, logprob in logprobs.items():
+        word = _word(token)
+        if word in masses:
+            masses[word] += math.exp(min(0.0, logprob))
+    total = sum(masses.values())
+    if total == 0:
+        return None
+    return masses[_word(right)] / total
+
+
+def _word(token: str) -> str:
+    return token.strip(" \n\t\"'*_▁Ġ").lower()
 
 
 def confidence(token: Mapping[str, Any]) -> float | None:

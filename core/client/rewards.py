@@ -3,7 +3,7 @@
 vLLM's endpoint takes the messages of a chat. SGLang's endpoint takes tokens, and another one
 renders the messages. A process reward model scores marks in the text, such as <extra_0>. Its card
 has the mark (step_mark), which follows each step. Otherwise, there is one score of the whole
-text.
+text. A chat model may score steps too (step_verdicts.py).
 
 A score of two numbers has the probability (or the logit) of a wrong step or solution, and then of a
 right one. A single number is taken as it is."""
@@ -45,10 +45,19 @@ def marked(messages: Messages, between: str, mark: str) -> Marked:
     if not mark:
         return Marked(list(messages))
     *before, last = messages
-    parts = [part.replace(mark, " ").strip() for part in last["content"].split(between)]
-    steps = [part for part in parts if part]
+    steps = steps_of(last["content"], between, mark)
     content = "".join(f"{step}{mark}" for step in steps)
     return Marked([*before, last | {"content": content}], len(steps))
+
+
+def steps_of(text: str, between: str, mark: str = "") -> list[str]:
+    """Return the steps of a solution, which the text `between` separates, without empty ones.
+    Spaces replace a `mark` in them."""
+    parts = text.split(between)
+    if mark:
+        parts = [part.replace(mark, " ") for part in parts]
+    stripped = [part.strip() for part in parts]
+    return [part for part in stripped if part]
 
 
 async def score(client: "RetryingClient", request: Request) -> Completion:
@@ -69,12 +78,18 @@ async def score(client: "RetryingClient", request: Request) -> Completion:
             f"the server at {server.base_url} scores no texts ({refusal}). Serve a reward model "
             "there (vllm serve MODEL --runner pooling), or set another SCORE"
         ) from None
+    return scored(reply, request.seed)
+
+
+def scored(reply: Reply, seed: int) -> Completion:
+    """Return the completion with the scores of a `reply`, without its key."""
     return Completion(
         "",
-        request.seed,
+        seed,
         finish_reason=reply.finish_reason,
         prompt_tokens=reply.prompt_tokens,
         cached_tokens=reply.cached_tokens,
+        completion_tokens=reply.completion_tokens,
         scores=reply.scores,
         model=reply.model,
     )

@@ -125,6 +125,7 @@ class Card:
     prompt: Text = ""
     scorer: Text = ""
     step_mark: str = ""
+    step_verdicts: Annotated[tuple[Text, ...], Meta(min_length=2, max_length=2)] = ()
     sampling: Mapping[Annotated[str, _one_of(*SAMPLING)], int | float] = field(default_factory=dict)
     send: Mapping[str, Any] = field(default_factory=dict)
     constants: Mapping[str, int | float | str] = field(default_factory=dict)
@@ -143,6 +144,9 @@ class Card:
                     f"[send] contains {name}, which the experiment or another field of the card "
                     "sets"
                 )
+        words = {word.strip().lower() for word in self.step_verdicts}
+        if len(words) < len(self.step_verdicts):
+            raise ValueError("step_verdicts contains one word twice")
         json.dumps(self.send, allow_nan=False)  # raises an error for a date or nan
 
     @property
@@ -174,6 +178,8 @@ class Card:
             keys["continues"] = "no"
         if self.step_mark:
             keys["step_mark"] = self.step_mark
+        if self.step_verdicts:
+            keys["step_verdicts"] = json.dumps(self.step_verdicts)
         return keys
 
     def to_json(self) -> dict[str, Any] | None:

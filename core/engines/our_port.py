@@ -62,7 +62,7 @@ def _ready_server(wanted: Wanted) -> Server | None:
         return None
     _check_revision(server, wanted)
     if wanted.engine == LLAMACPP:
-        gguf = llamacpp.gguf_file(wanted.model)
+        gguf = llamacpp.gguf_file(wanted.model, wanted.card)
         _check_file(server, gguf, wanted)
         return replace(server, sha256=weights.sha256(gguf))
     if wanted.engine:

@@ -14,13 +14,13 @@ An unreadable verdict is None. If all are None, so is the score.
 """
 
 import asyncio
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from core import prompts
 from core.base.errors import UserError
+from core.client.logprobs import ONE_TOKEN, word_share
 from core.constants import Constants, constant
 from core.rsa import Score
 from core.types import (
@@ -28,7 +28,6 @@ from core.types import (
     P_TRUE,
     REWARD,
     SCORER,
-    TOP_LOGPROBS,
     Ask,
     Member,
     Message,
@@ -42,17 +41,6 @@ from harness.scaffolds.reward import Rewarded
 from harness.scaffolds.stated import read_verdict
 
 VERDICT = "verdict"
-# P(True) needs the model's own probabilities of a token. SGLang applies sampling parameters to
-# them, so these are off.
-ONE_TOKEN = {
-    "max_tokens": 1,
-    "opening": prompts.VERDICT,
-    "top_logprobs": TOP_LOGPROBS,
-    "temperature": 1.0,
-    "top_p": 1.0,
-    "top_k": 0,
-    "min_p": 0.0,
-}
 
 Names = tuple[str | int, ...]
 
@@ -88,7 +76,7 @@ async def verify_one(
         "answer_opening": judging.opening,
     }
     if is_token:
-        changes = dict(ONE_TOKEN)
+        changes = {**ONE_TOKEN, "opening": prompts.VERDICT}
     if getattr(config, "VERIFIER", "") == SCORER:
         changes["to"] = SCORER
     replies = await asyncio.gather(*(ask(messages, *name, **changes) for name in names))
@@ -132,15 +120,7 @@ async def verify(
 def p_true(logprobs: Mapping[str, float]) -> float | None:
     """Return P(True) / (P(True) + P(False)), summed over their spellings, or None if `logprobs` has
     neither word."""
-    mass = {"true": 0.0, "false": 0.0}
-    for token, logprob in logprobs.items():
-        word = token.strip(" \n\t\"'*_▁Ġ").lower()
-        if word in mass:
-            mass[word] += math.exp(min(0.0, logprob))
-    total = mass["true"] + mass["false"]
-    if total == 0:
-        return None
-    return mass["true"] / total
+    return word_share(logprobs, "True", "False")
 
 
 class Scoring(NamedTuple):

@@ -114,9 +114,11 @@ def logprobs_of(config: Asking, is_scorer: bool) -> int:
 
 
 def check_scorer_is_set(config: Asking) -> None:
-    """Raise UserError if no server is named for the scorer. A run starts no reward model."""
+    """Raise UserError if no server is named for the scorer. A run starts chat models, but no reward
+    model with an endpoint of its own."""
     remote = environment.second(wanted.SCORER)
-    if asks_for_rewards(config) and not remote.url:
+    is_chat_model = bool(remote.card.step_verdicts)
+    if asks_for_rewards(config) and not (remote.url or is_chat_model):
         raise UserError(
             "SCORE=reward needs the address of a reward model. Serve one (vllm serve MODEL "
             "--runner pooling), and set SCORER_URL to its address"
@@ -134,20 +136,36 @@ def check_scorer(scorer: Server | None, config: Asking) -> None:
     if scorer is None or not asks_scorer(config):
         return
     if asks_for_rewards(config):
-        if scorer.dialect.rewards is None:
-            raise UserError(
-                f"SCORE=reward needs a reward model on vLLM or SGLang, but the scorer at "
-                f"{scorer.base_url} has another engine ({scorer.kind}). Serve the reward model "
-                "with vLLM, and set SCORER_URL to its address"
-            )
-        if scorer.card.step_mark and scorer.dialect.rewards.takes_tokens:
-            raise UserError(
-                f"the card {scorer.card.name} has step_mark, but {scorer.kind} gives one score for "
-                "a whole solution. Serve the process reward model with vLLM"
-            )
+        _check_reward_model(scorer)
         return
     scorer.card.sampled(config)
     _check_continues(scorer.card, config, ("SCORE",))
+
+
+def _check_reward_model(scorer: Server) -> None:
+    card = scorer.card
+    if card.step_mark and card.step_verdicts:
+        raise UserError(
+            f"the card {card.name} has step_mark and step_verdicts, but each belongs to another "
+            "kind of model. Remove one of them"
+        )
+    if card.step_verdicts:
+        if "logprobs" in card.never:
+            raise UserError(
+                f"step_verdicts needs logprobs, which the card {card.name} never asks for (never)"
+            )
+        return
+    if scorer.dialect.rewards is None:
+        raise UserError(
+            f"SCORE=reward needs a reward model on vLLM or SGLang, but the scorer at "
+            f"{scorer.base_url} has another engine ({scorer.kind}). Serve the reward model with "
+            "vLLM, and set SCORER_URL to its address"
+        )
+    if card.step_mark and scorer.dialect.rewards.takes_tokens:
+        raise UserError(
+            f"the card {card.name} has step_mark, but {scorer.kind} gives one score for a whole "
+            "solution. Serve the process reward model with vLLM"
+        )
 
 
 def _check_continues(card: Card, config: Asking, names: tuple[str, ...]) -> None:

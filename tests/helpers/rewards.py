@@ -1,4 +1,5 @@
-"""Scripted reward models, in the forms of vLLM and SGLang, whose scores follow from the texts."""
+"""Scripted reward models, whose scores follow from the texts. They have the forms of vLLM, SGLang
+and a chat model."""
 
 import hashlib
 import json
@@ -8,6 +9,8 @@ from typing import Any
 
 from tests.fakes import engines
 from tests.fakes.engines import StandIn
+from tests.fakes.http import Request, answer
+from tests.fakes.moody import chat
 
 MARK = "<extra_0>"
 Page = dict[str, Any]
@@ -81,3 +84,38 @@ class RewardModel(StandIn):
             numbers = [0.5, 0.5 + logit(worth(text))]
         meta = {"id": "1", "finish_reason": None, "prompt_tokens": len(text) // 4 + 9}
         return self._spoil({"embedding": numbers, "meta_info": meta})
+
+
+VERDICTS = ("+", "-")
+OF_OTHERS = 0.25  # the probability of all words but VERDICTS
+
+
+class VerdictModel(StandIn):
+    """A chat model whose first token is one of VERDICTS, with probabilities that follow from the
+    whole conversation (`worth_of`). `asked` are the bodies of its requests. If the last message
+    contains `silent`, it lists other words."""
+
+    def __init__(self, silent: str = "") -> None:
+        self._silent = silent
+        super().__init__(engines.vllm(root="/models/prm"))
+
+    def post(self, request: Request, body: bytes) -> None:
+        if not request.path.endswith("/chat/completions"):
+            return super().post(request, body)
+        asked = json.loads(body)
+        with self.lock:
+            self.asked.append(asked)
+        right = (1 - OF_OTHERS) * worth_of(asked["messages"])
+        masses = {"+": right, "Sure": OF_OTHERS, "-": 1 - OF_OTHERS - right}
+        if self._silent and self._silent in asked["messages"][-1]["content"]:
+            masses = {"Sure": 1.0}
+        listed = [{"token": word, "logprob": math.log(mass)} for word, mass in masses.items()]
+        token = listed[0] | {"top_logprobs": listed}
+        page = chat("+", finish_reason="length", logprobs={"content": [token]})
+        usage = {"prompt_tokens": len(body) // 4, "completion_tokens": 1}
+        return answer(200, page | {"model": asked["model"], "usage": usage})(request)
+
+
+def worth_of(messages: list[dict[str, str]]) -> float:
+    """Return the scripted score of the last step of a conversation, in (0, 1)."""
+    return 0.001 + 0.998 * worth(json.dumps(messages))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from core import prompts
+from core.engines.cards import Card
 from core.engines.need import MOST_RUNNING
 from core.engines.protocol import Server
 from core.types import FORCED_ANSWER, Sampling
@@ -88,6 +89,19 @@ def test_p_true_is_llama_cpps(vllm: Server, engine: Server, tmp_path: Path) -> N
     "thinking",
     ["\n7*43 = 301", "<think>\n7*43 = 301", "7*43 </think> = 301\n\n", "<think>", "\n\n"],
 )
+def test_verdicts_on_steps_are_llama_cpps(vllm: Server, engine: Server, tmp_path: Path) -> None:
+    solution = "9*15=135\n\n8*67=536, 135+536=671\n\n\\boxed{671}"
+    messages = [*prompts.solve(SUMS[0]), {"role": "assistant", "content": solution}]
+    card = Card(step_verdicts=("4", "7"))
+    scores = []
+    for server in (vllm, engine):
+        request = (messages, 0, Sampling(reward="\n\n"))
+        (completion,) = ask(replace(server, card=card), tmp_path, [request])
+        scores.append(completion.scores)
+    assert len(scores[0]) == 3 and scores[0] == pytest.approx(scores[1], abs=1e-3)
+    FIGURES.append(f"vLLM, P(4) / (P(4) + P(7)) after each step: {scores[0]}")
+
+
 def test_thinking_that_a_template_would_change_is_forced_too(
     vllm: Server, tmp_path: Path, thinking: str
 ) -> None:

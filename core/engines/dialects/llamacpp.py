@@ -309,11 +309,12 @@ def slots_in_time(address: str, size: Size, need: Need, key: Key) -> int:
     return min(slots, max(size.threads, in_time))
 
 
-def gguf_file(named: str) -> Path:
+def gguf_file(named: str, card: Card | None = None) -> Path:
     """Return the absolute path of the file in MODEL=`named`, or of its first part. A file on the
-    hub, or the file of MODEL's card, is fetched if needed. Raises UserError if there is no such
-    file, or a part is missing."""
-    if not named and (file := environment.card().file):
+    hub, or the file of the `card` (None: MODEL's), is fetched if needed. Raises UserError if there
+    is no such file, or a part is missing."""
+    card = card or environment.card()
+    if not named and (file := card.file):
         return card_file.fetch(file).resolve()
     if on_hub := hub_model(named):
         return gguf_parts.first(weights.fetch_gguf(*on_hub))

@@ -57,3 +57,37 @@ def test_perfect_scores_of_few_problems_may_be_chance() -> None:
     estimate = pooled_auc([[0.9]] * 5, [[0.1]] * 5)
     assert estimate is not None
     assert estimate.high == 1 and 0.4 < estimate.low < 0.6
+
+
+def test_right_candidates_of_few_problems_widen_the_interval() -> None:
+    rng = np.random.default_rng(3)
+    wrong = [rng.normal(size=8).tolist() for _ in range(30)]
+    right = [rng.normal(1, size=8).tolist() for _ in range(30)]
+    widths = []
+    for count in (30, 3, 2, 1):
+        some = [*right[:count], *([] for _ in range(30 - count))]
+        estimate = pooled_auc(some, wrong)
+        assert estimate is not None
+        assert 0 <= estimate.low < estimate.value < estimate.high <= 1
+        widths.append(estimate.high - estimate.low)
+    assert widths == sorted(widths) and widths[-1] == 1
+
+
+def test_perfect_scores_of_two_solved_problems_may_be_chance() -> None:
+    right = [[1.0], [1.0], *([] for _ in range(28))]
+    wrong = [[0.0]] * 30
+    for scores, others, bounds in (
+        (right, wrong, (0.05**0.5, 1.0)),
+        (wrong, right, (0, 1 - 0.05**0.5)),
+    ):
+        estimate = pooled_auc(scores, others)
+        assert estimate is not None
+        assert (estimate.low, estimate.high) == pytest.approx(bounds)
+
+
+def test_one_problem_with_nearly_all_right_candidates_has_a_wide_interval() -> None:
+    rng = np.random.default_rng(4)
+    right = [rng.normal(1, size=400).tolist(), [0.5]]
+    estimate = pooled_auc(right, [rng.normal(size=4).tolist()] * 2)
+    assert estimate is not None
+    assert estimate.high - estimate.low > 0.8

@@ -14,7 +14,7 @@ import pytest
 
 from core.base.errors import UserError
 from core.engines import card_file, cards
-from core.engines.dialects.llamacpp import EMBEDDED_GGUF
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF, gguf_file
 from core.engines.pinned import PinnedFile, Wheel
 from core.server import serving
 from tests.conftest import ended, python
@@ -208,6 +208,23 @@ def test_a_card_with_a_file_describes_the_only_model_of_another_server(
         monkeypatch.setenv("BASE_URL", server.url)
         with serving() as attached:
             assert attached.model == "a-name" and attached.card.name == "qwen-0.5b"
+
+
+def test_the_card_of_a_second_model_decides_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched = []
+
+    def fetch(file: PinnedFile) -> Path:
+        fetched.append(file)
+        return tmp_path
+
+    monkeypatch.setattr(card_file, "fetch", fetch)
+    monkeypatch.setenv("MODEL", "qwen-0.5b")
+    second = cards.named("qwen-1.5b")
+    gguf_file("", second)
+    gguf_file("")
+    assert fetched == [second.file, cards.named("qwen-0.5b").file]
 
 
 # A GGUF file in a wheel
