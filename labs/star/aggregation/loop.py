@@ -134,9 +134,13 @@ class LearnLoop(Loop):
             f"round {number}: {len(problems)} problems, {len(samples)} solutions, of which "
             f"{kept[FIRST]} plain and {kept[AGGREGATED]} aggregated were kept"
         )
-        if self.learn.teaches_aggregation and not outcome["mixed"]:
+        if self.learn.teaches_aggregation and not outcome["mixed"] and not self._has_mixed(rows):
             raise _without_mixed(number, by_problem)
         return rows, outcome
+
+    def _has_mixed(self, rows: Sequence[Trace]) -> bool:
+        """Return whether a row, perhaps of an earlier round, had right and wrong candidates."""
+        return any(0 < (row.right_parents or 0) < self.learn.K for row in rows)
 
     def _traces(self, number: int, solutions: Sequence[Solution], framed: Framing) -> list[Trace]:
         """Return the traces of the kept solutions. With TEACH=solve, these are the solutions of

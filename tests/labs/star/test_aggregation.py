@@ -13,6 +13,7 @@ import pytest
 from core import constants
 from core.base.errors import RunFailed, UserError
 from core.engines.cards import NONE
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.types import Completion, Problem
 from harness import experiment_file
 from harness.report.report import main
@@ -24,6 +25,7 @@ from labs.star.collect import judged
 from labs.star.experiment import beginning
 from labs.star.record import AGGREGATED, FIRST, Record
 from labs.star.traces import Trace, read
+from labs.training.to_hf import convert
 from tests.fakes.server import ScriptedServer
 from tests.labs.star.scripted import scripted
 
@@ -278,6 +280,31 @@ def test_several_seeds_are_averaged_and_the_report_has_tables_and_a_page(
     page = tmp_path / "page.html"
     main(["29_learn_to_aggregate", "--out", str(page)])
     assert "one sample minus before" in page.read_text()
+
+
+def test_lora_continues_from_the_adapter_of_the_round_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    convert(EMBEDDED_GGUF, tmp_path / "base")
+    monkeypatch.setenv("MODEL", str(tmp_path / "base"))
+    with scripted(Model(), monkeypatch, tmp_path) as trainings:
+        found = run("learn-seed0", ROUNDS=2)
+    assert [training.model.name for training in trainings] == ["base", "base"]
+    assert [training.lora_rank for training in trainings] == [16, 16]
+    adapter = found.run_folder / "round1" / "trained" / "adapter"
+    assert [training.adapter for training in trainings] == [None, adapter]
+
+
+def test_a_later_round_without_mixed_candidates_trains_on_earlier_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Model()
+    with scripted(server, monkeypatch, tmp_path):
+        run("learn-seed0")
+        server.rate = 1  # the model is always right from now on
+        found = run("learn-seed0", ROUNDS=2)
+    collected = found.rounds[2]["collected"]
+    assert collected["mixed"] == 0 and collected["by_parents"]["1"] and found.head["complete"]
 
 
 @pytest.mark.parametrize(
