@@ -62,9 +62,11 @@ def is_copied(text: str, problem: Problem) -> bool:
     if not _is_calculated(problem):
         return not any(map(str.strip, steps))
     before_answer = alone.sub("", normalised(last))
-    has_number = any(_DIGIT.search(line) for line in [*map(normalised, steps), before_answer])
+    lines_of_its_own = [*map(normalised, steps), before_answer]
+    if not any(map(_DIGIT.search, lines_of_its_own)):
+        return True
     unquoted = "\n".join([*steps, last])
-    return not has_number or is_stated_first(unquoted, problem.answer or "", problem.statement)
+    return is_stated_first(unquoted, problem.answer or "", problem.statement)
 
 
 def _is_calculated(problem: Problem) -> bool:

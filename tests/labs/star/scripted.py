@@ -39,7 +39,14 @@ def scripted(
         else:
             shutil.copy(EMBEDDED_GGUF, options.out)
         count = len(options.data.read_text().splitlines())
-        return {"rows": count, "tokens": 9, "seconds": 1.0, "first_loss": 2.0, "last_loss": 1.0}
+        return {
+            "rows": count,
+            "tokens": 9,
+            "trained_tokens": 5,
+            "seconds": 1.0,
+            "first_loss": 2.0,
+            "last_loss": 1.0,
+        }
 
     monkeypatch.setattr(loop, "served", served)
     monkeypatch.setattr(process, "train", train)

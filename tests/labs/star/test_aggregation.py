@@ -5,6 +5,7 @@ import asyncio
 import json
 import re
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -255,10 +256,26 @@ def test_rows_have_the_prompts_that_were_asked_and_arms_share_requests(
     assert len(wrong) > len(read(learn.run_folder / "round1" / "collected.jsonl"))
     for text in ("before", "learn", "plain", "no_filter", "distilled", "minus first arm", "1 of 2"):
         assert text in out
+    assert "trained tokens" in out and "reply tokens" in out
+    assert learn.rounds[0]["evaluated"]["tokens"] == all_tokens(learn, 0)
     figures = learn.rounds[1]["evaluated"]["rsa"]
     assert [step["step"] for step in figures["steps"]] == [0, 1]
     assert figures["gain"]["difference"] == 0 and figures["gain"]["n"] == 8
     assert sum(row["aggregations"] for row in figures["transitions"]) == 8 * 4
+
+
+def all_tokens(found: Record, number: int) -> int:
+    """Return the completion tokens of an evaluation. Each completion counts once, by its key."""
+    evaluated = found.rounds[number]["evaluated"]
+    names = [evaluated["greedy"], *chain.from_iterable(evaluated["rsa"]["files"].values())]
+    tokens = {}
+    for name in names:
+        for problem in json.loads((found.folder / f"{name}.json").read_text())["problems"]:
+            for step in problem["steps"]:
+                for member in step["members"]:
+                    if not member.get("carried_over"):
+                        tokens[member["key"]] = member["completion_tokens"]
+    return sum(tokens.values())
 
 
 def test_several_seeds_are_averaged_and_the_report_has_tables_and_a_page(
