@@ -33,7 +33,7 @@ def figures(rsa: Sequence[Path], vote: Sequence[Path]) -> dict[str, Any]:
 def completion_tokens(rsa: Sequence[Path], vote: Sequence[Path]) -> int:
     """Return the completion tokens of all results. The vote's first samples are RSA's step 0, so
     they count once."""
-    steps = []
+    steps: list[StepResult] = []
     for path in vote:
         for problem in _problems(path):
             steps += problem.steps

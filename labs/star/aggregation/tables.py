@@ -171,7 +171,7 @@ def _by_problem(runs: Sequence[Record], number: int, step: int) -> list[float]:
 
 def _files(runs: Sequence[Record], number: int, kind: str) -> list[Path]:
     """Return the paths of results after the round with this index, one for each run and seed."""
-    paths = []
+    paths: list[Path] = []
     for run in runs:
         round_ = _rounds(run)[number]
         names = _rsa(round_)["files"][kind]
