@@ -28,7 +28,7 @@ from harness.results.proof_points import undelivered
 from labs.star import prompts
 from labs.star.check import Checked, check, check_places, required
 from labs.star.constants import StarConstants
-from labs.star.hints import is_copied, is_stated_first, states_another
+from labs.star.hints import is_copied, is_stated_first, on_last_line, states_another
 from labs.star.record import AGGREGATED, FIRST, RATIONALISED, RETRY, Way
 from labs.star.sound import false_equations
 
@@ -98,7 +98,7 @@ async def judged(
     why = why or form.reason
     if not why and way == RATIONALISED:
         why = await asyncio.to_thread(_betrays, problem, completion)
-    if not why and way == AGGREGATED and is_copied(whole, problem.answer or "", problem.statement):
+    if not why and way == AGGREGATED and is_copied(on_last_line(whole, problem), problem):
         why = "answer first"
     if not why and config.SOUND and false:
         why = "false equation"
@@ -116,7 +116,7 @@ async def _not_right(problem: Problem, completion: Completion, ask: Ask, form: s
 
 
 def _betrays(problem: Problem, completion: Completion) -> str:
-    whole = f"{completion.thinking}\n{completion.text}"
+    whole = on_last_line(f"{completion.thinking}\n{completion.text}", problem)
     if is_stated_first(whole, problem.answer or "", problem.statement):
         return "answer first"
     return "another value" if states_another(whole, problem) else ""

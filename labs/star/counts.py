@@ -1,7 +1,7 @@
 """Count the samples of a round by their way, and by the reasons to drop them."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -26,20 +26,29 @@ def counted(samples: Sequence[Sample], ways: Sequence[Way] = OF_STAR) -> dict[st
     """Count a round's samples by `ways`: kept, dropped, right but `malformed`, and kept with a
     false equation (`unsound`)."""
     kept = [sample for sample in samples if not sample.dropped]
-    dropped: dict[str, Counter[str]] = {way: Counter() for way in ways}
-    for sample in samples:
-        if sample.dropped:
-            dropped[sample.way][sample.dropped] += 1
-    return {
+    unsound = [sample for sample in kept if sample.false]
+    malformed = [sample for sample in samples if sample.malformed]
+    dropped = {}
+    for way in ways:
+        reasons = _reasons(sample for sample in samples if sample.way == way)
+        if reasons:
+            dropped[way] = reasons
+    steps = [sample.steps for sample in kept]
+    counts = {
         "samples": len(samples),
         "kept": _by_way(kept, ways),
-        "dropped": {way: dict(dropped[way].most_common()) for way in ways if dropped[way]},
-        "malformed": dict(
-            Counter(sample.dropped for sample in samples if sample.malformed).most_common()
-        ),
-        "unsound": _by_way([sample for sample in kept if sample.false], ways),
-        "steps": fmean(sample.steps for sample in kept) if kept else None,
-    } | broken([sample.completion for sample in samples])
+        "dropped": dropped,
+        "malformed": _reasons(malformed),
+        "unsound": _by_way(unsound, ways),
+        "steps": fmean(steps) if steps else None,
+    }
+    return counts | broken([sample.completion for sample in samples])
+
+
+def _reasons(samples: Iterable[Sample]) -> dict[str, int]:
+    """Count the dropped samples by reason, the most frequent first."""
+    counts = Counter(sample.dropped for sample in samples if sample.dropped)
+    return dict(counts.most_common())
 
 
 def _by_way(samples: Sequence[Sample], ways: Sequence[Way]) -> dict[str, int]:
@@ -49,11 +58,13 @@ def _by_way(samples: Sequence[Sample], ways: Sequence[Way]) -> dict[str, int]:
 
 def broken(completions: Sequence[Completion]) -> dict[str, int]:
     """Count the completions that were truncated, failed or timed out."""
+    truncated = [completion for completion in completions if completion.truncated]
     errors = [completion.error for completion in completions if completion.error is not None]
+    timed_out = [error for error in errors if error.startswith(TIMED_OUT)]
     return {
-        "truncated": len([completion for completion in completions if completion.truncated]),
+        "truncated": len(truncated),
         "failed": len(errors),
-        "timed_out": len([error for error in errors if error.startswith(TIMED_OUT)]),
+        "timed_out": len(timed_out),
     }
 
 

@@ -25,6 +25,8 @@ _STEP = re.compile(
 )
 _REACH = 60  # characters to search before the answer
 _CANDIDATE = re.compile(r"\bcandidates?\b", re.IGNORECASE)
+_DIGIT = re.compile("[0-9]")
+_NUMBER = re.compile(r"[-+−]?[0-9][0-9.,/]*")
 
 
 def is_stated_first(text: str, answer: str, statement: str) -> bool:
@@ -41,20 +43,46 @@ def is_stated_first(text: str, answer: str, statement: str) -> bool:
     return False
 
 
-def is_copied(text: str, answer: str, statement: str) -> bool:
-    """Return whether an aggregation `text` states the answer without a step that reaches it. Lines
-    that mention a candidate quote the prompt, so they are no steps, and no statements either. If
-    only such lines contain the answer, the text copies it. See is_stated_first for `answer` and
-    `statement`."""
-    *lines, last = text.rstrip().split("\n")
-    steps = [line for line in lines if not _CANDIDATE.search(line)]
-    if is_stated_first("\n".join([*steps, last]), answer, statement):
-        return True
-    alone = _alone(answer, statement)
+def is_copied(text: str, problem: Problem) -> bool:
+    """Return whether an aggregation `text` states the answer without a step of its own. Lines that
+    mention a candidate quote the prompt, so they are no steps, and no statements either.
+
+    A number needs a line with a number, and the first line with the answer must reach it (see
+    is_stated_first). A task's answer may also be a word or a list, which no calculation reaches. It
+    needs a line of its own, and is copied if only quotes contain it. The last line of `text` must
+    state the answer. If the problem's text contains the answer, return False."""
+    alone = _alone(problem.answer or "", problem.statement)
     if alone is None:
         return False
+    *lines, last = text.rstrip().split("\n")
     quotes = [line for line in lines if _CANDIDATE.search(line)]
-    return _contains(quotes, alone) and not _contains(steps, alone)
+    steps = [line for line in lines if not _CANDIDATE.search(line)]
+    if _contains(quotes, alone) and not _contains(steps, alone):
+        return True
+    if not _is_calculated(problem):
+        return not any(map(str.strip, steps))
+    before_answer = alone.sub("", normalised(last))
+    lines_of_its_own = [*map(normalised, steps), before_answer]
+    if not any(map(_DIGIT.search, lines_of_its_own)):
+        return True
+    unquoted = "\n".join([*steps, last])
+    return is_stated_first(unquoted, problem.answer or "", problem.statement)
+
+
+def _is_calculated(problem: Problem) -> bool:
+    """Return whether a step can calculate the answer: it is a number, or the problem is no task."""
+    is_task = kind_of(problem).places("") is not None
+    return not is_task or _NUMBER.fullmatch((problem.answer or "").strip()) is not None
+
+
+def on_last_line(text: str, problem: Problem) -> str:
+    """Return a well-formed `text` with its answer on the last line. A task's answer between tags
+    may take several lines."""
+    places = kind_of(problem).places(text)
+    if not places:
+        return text
+    start = text.rfind("\n", 0, places[-1][0]) + 1
+    return text[:start] + " ".join(text[start:].split())
 
 
 def _alone(answer: str, statement: str) -> re.Pattern[str] | None:
@@ -63,7 +91,9 @@ def _alone(answer: str, statement: str) -> re.Pattern[str] | None:
     value = normalised(answer)
     if not value:
         return None
-    alone = re.compile(rf"(?<![\w.]){re.escape(value)}(?!\w|[.,/][0-9])")
+    # a minus is a sign behind a word, but not behind a number or a variable
+    before = r"(?<![0-9)\]}!%.])(?<!\b\w)" if value.startswith("-") else r"(?<![\w.])"
+    alone = re.compile(rf"{before}{re.escape(value)}(?!\w|[.,/][0-9])")
     return None if alone.search(normalised(statement)) else alone
 
 

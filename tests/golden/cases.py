@@ -184,6 +184,8 @@ LEAN_ITERATION = ("24_lean_iteration", *ITERATION)
 LEAN_ENERGY = ("26_lean_energy", *ENERGY)
 LEAN_ALL = ("25_lean_all", "SMOKE=1", "MAX_ITERATION=0", "NUM_WORKERS=1", "ENERGY=0")
 CONTROLS = ("22_star_controls", "ARMS=no_filter", "RUNS=1", "LIMIT=4", *STAR)
+# with this seed, the rows have aggregations of 0, 1 and 2 right candidates
+LEARN = ("LIMIT=6", "N=3", "K=2", "T=1", "ROUNDS=1", "EPOCHS=1", "MAX_TOKENS=400", "SEED=1")
 PLAIN_PROOFS = ("LIMIT=2", "SCAFFOLD=baseline", "N=2", "RUNS=2", "MAX_TOKENS=300")
 
 LABS = [
@@ -204,6 +206,11 @@ LABS = [
         (CONTROLS, ("report", "22_star_controls")),
         trains=True,
         journal_only=False,
+    ),
+    Case(
+        "29_learn_to_aggregate",
+        (("29_learn_to_aggregate", *LEARN), ("report", "29_learn_to_aggregate")),
+        trains=True,
     ),
     Case("23_lean_baseline", (LEAN_BASELINE, ("report", "lean")), lean=True),
     Case(

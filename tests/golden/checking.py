@@ -46,6 +46,7 @@ STORED = {
     "21_star",
     "23_lean_baseline",
     "27_race",
+    "29_learn_to_aggregate",
     "compare",
     "jsonl",
 }

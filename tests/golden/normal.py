@@ -56,7 +56,7 @@ UNTRAINED = re.compile(
 )
 # Files and keys that follow from trained weights: their keys are pinned, not their values.
 TRAINED_FILES = re.compile(
-    r"round[1-9]\d*(-sampled)?\.json|train\.json"
+    r"round[1-9]\d*(-(sampled|rsa|vote))?\.json|train\.json"
     r"|iteration_\d+/(before|eval|eval_energy|eval_before_energy|noisy|orders|energy|embeddings)/"
     r"|iteration_\d+/(eval_no_energy|eval|proofs)\.json|iteration_[1-9]"
 )

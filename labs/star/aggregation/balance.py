@@ -4,6 +4,7 @@ solutions in a given share."""
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
+from statistics import fmean
 
 import numpy as np
 
@@ -21,33 +22,35 @@ def chosen(pools: Sequence[Sequence[Trace]], config: LearnConstants, number: int
     parents: one of the newest round, drawn by SEED. If the run does not teach aggregation, all
     traces without parents are chosen. Without an aggregation of right parents, return no rows."""
     rng = seeds.rng(config.SEED, "learn", number)
-    groups = defaultdict[int, list[Trace]](list)
-    others: list[Trace] = []
-    for row in _one_each(pools, rng):
-        if row.right_parents is None:
-            others.append(row)
-        else:
-            groups[row.right_parents].append(row)
+    rows = _one_each(pools, rng)
+    others = [row for row in rows if row.right_parents is None]
     if not config.teaches_aggregation:
         return others
-    rows = _balanced(groups)
-    if not rows:
+    groups = defaultdict[int, list[Trace]](list)
+    for row in rows:
+        if row.right_parents is not None:
+            groups[row.right_parents].append(row)
+    aggregations = _balanced(groups)
+    if not aggregations:
         return []
-    without_right = _most(config.NO_RIGHT, len(rows))
-    rows += groups[0][:without_right]
-    plain = _most(config.MIX, len(rows))
-    return rows + others[:plain]
+    without_right = _most(config.NO_RIGHT, len(aggregations))
+    aggregations += groups[0][:without_right]
+    plain = _most(config.MIX, len(aggregations))
+    return aggregations + others[:plain]
 
 
 def _one_each(pools: Sequence[Sequence[Trace]], rng: np.random.Generator) -> list[Trace]:
     """Keep a trace for each problem, way and number of right parents, in random order."""
     best: dict[tuple[str, str, int | None], Trace] = {}
     for pool in pools:  # a later round replaces an earlier one
-        ordered = sorted(pool, key=lambda trace: (trace.problem, trace.key))
-        for trace in _shuffled(ordered, rng):
+        for trace in _shuffled(sorted(pool, key=_name), rng):
             kind = (trace.problem, trace.way, trace.right_parents)
             best[kind] = trace
     return _shuffled(best.values(), rng)
+
+
+def _name(trace: Trace) -> tuple[str, str]:
+    return trace.problem, trace.key
 
 
 def _shuffled(rows: Iterable[Trace], rng: np.random.Generator) -> list[Trace]:
@@ -59,12 +62,13 @@ def _shuffled(rows: Iterable[Trace], rng: np.random.Generator) -> list[Trace]:
 def _balanced(groups: Groups) -> list[Trace]:
     """Take aggregations with right parents. Each number of right parents keeps at most its equal
     share of all of them."""
-    numbers = sorted(number for number in groups if number > 0)
-    sizes = [len(groups[number]) for number in numbers]
+    with_right = [groups[number] for number in sorted(groups) if number > 0]
+    if not with_right:
+        return []
+    equal = ceil(fmean(map(len, with_right)))
     rows: list[Trace] = []
-    for number in numbers:
-        equal = ceil(sum(sizes) / len(sizes))
-        rows += groups[number][:equal]
+    for group in with_right:
+        rows += group[:equal]
     return rows
 
 

@@ -30,6 +30,19 @@ def figures(rsa: Sequence[Path], vote: Sequence[Path]) -> dict[str, Any]:
     return {"steps": steps, "transitions": _transitions(runs)}
 
 
+def completion_tokens(rsa: Sequence[Path], vote: Sequence[Path]) -> int:
+    """Return the completion tokens of all results. The vote's first samples are RSA's step 0, so
+    they count once."""
+    steps: list[StepResult] = []
+    for path in vote:
+        for problem in _problems(path):
+            steps += problem.steps
+    for path in rsa:
+        for problem in _problems(path):
+            steps += problem.steps[1:]
+    return sum(map(_tokens, steps))
+
+
 def _problems(path: Path) -> Problems:
     _, problems = read.read(path)
     return list(problems)

@@ -4,6 +4,7 @@ right aggregations. An evaluation runs RSA and a vote on the held-out problems."
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -32,6 +33,7 @@ from labs.star.traces import Trace
 
 KINDS = {RSA: "-rsa", VOTE: "-vote"}  # the ends of the names of results
 SCAFFOLDS: dict[str, Scaffold[Any]] = {RSA: rsa.RSA, VOTE: majority.MAJORITY}
+UNSAMPLED = ("sampled", "sampled_accuracy", "sampled_gain", "vote")  # STaR's, without a value
 STAGES = 4  # populations of the vote for each step of RSA
 
 
@@ -54,15 +56,26 @@ class LearnLoop(Loop):
         samples = config.N * (config.T + 1)
         seeded = {"SEED": config.seeds[0], "RUNS": len(config.seeds)}
         population = self._constants(RsaConstants, **seeded)
-        stage = max(1, config.N // STAGES)
-        votes = self._constants(majority.Constants, **seeded | {"N": samples, "STAGE": stage})
-        total = len(self.split.held_out.problems) * (1 + 2 * samples * len(config.seeds))
-        with Bar(self._name(number), total) as bar:
-            greedy = self._constants(SampleConstants, **GREEDY)
+        staged = {"N": samples, "STAGE": max(1, config.N // STAGES)}
+        votes = self._constants(majority.Constants, **seeded, **staged)
+        greedy = self._constants(SampleConstants, **GREEDY)
+        of_problem = 1 + 2 * samples * len(config.seeds)  # completions
+        with Bar(self._name(number), len(self.split.held_out.problems) * of_problem) as bar:
             outcome = self._asked(number, "", greedy, session, bar)
-            outcome |= dict.fromkeys(("sampled", "sampled_accuracy", "sampled_gain", "vote"))
-            of_rsa = self._ran(number, RSA, population, session, bar)
-            of_vote = self._ran(number, VOTE, votes, session, bar)
+            seconds = self._ran(number, RSA, population, session, bar)
+            seconds += self._ran(number, VOTE, votes, session, bar)
+        outcome |= dict.fromkeys(UNSAMPLED)
+        outcome["seconds"] += seconds
+        of_rsa, of_vote = self._paths(number, RSA), self._paths(number, VOTE)
+        if outcome["tokens"] is not None:
+            outcome["tokens"] += evaluate.completion_tokens(of_rsa, of_vote)
+        return outcome | {"rsa": self._figures(number, of_rsa, of_vote)}
+
+    def _figures(
+        self, number: int, of_rsa: Sequence[Path], of_vote: Sequence[Path]
+    ) -> dict[str, Any]:
+        """Return the figures of RSA and of the vote, with the names of their results, and the
+        changes since round 0."""
         figures = evaluate.figures(of_rsa, of_vote)
         figures["results"] = self._name(number, KINDS[RSA])
         figures["files"] = {RSA: self._stored(of_rsa), VOTE: self._stored(of_vote)}
@@ -70,20 +83,19 @@ class LearnLoop(Loop):
             before = self._paths(0, RSA)
             figures["gain"] = evaluate.change(before, of_rsa, -1)
             figures["first_gain"] = evaluate.change(before, of_rsa, 0)
-        return outcome | {"rsa": figures}
+        return figures
 
     def _ran(
         self, number: int, kind: str, config: Constants, session: Session[Any], bar: Bar
-    ) -> list[Path]:
-        """Run a scaffold on the held-out problems under all seeds. Return the paths of the results,
-        one for each seed."""
+    ) -> float:
+        """Run a scaffold on the held-out problems under all seeds. Return its seconds."""
         name = self._name(number, KINDS[kind])
         bar.stage = f"{name} (of {self.config.ROUNDS})"
         session = session.with_changes(
             name=name, config=config, folder=self.record.folder, problems=self.split.held_out
         )
-        session.run_until_stopped(run_all(session, SCAFFOLDS[kind], bar=bar))
-        return self._paths(number, kind)
+        _, document = session.run_until_stopped(run_all(session, SCAFFOLDS[kind], bar=bar))
+        return float(document["metrics"]["seconds"])
 
     def _paths(self, number: int, kind: str) -> list[Path]:
         """Return the paths of the results of `kind`, one for each seed."""
@@ -112,31 +124,37 @@ class LearnLoop(Loop):
         self, number: int, serve: Callable[[], Session[StarConstants]]
     ) -> tuple[list[Trace], dict[str, Any]]:
         by_problem: dict[str, list[Solution]] = {}
-        shots = self.config.SHOTS
-        config = self._constants(
-            RsaConstants, SEED=self.config.SEED, PROBLEMS=self.config.DATA, SHOTS=shots
-        )
+        changes = {"PROBLEMS": self.config.DATA, "SHOTS": self.config.SHOTS}
+        config = self._constants(RsaConstants, SEED=self.config.SEED, **changes)
         scaffold = aggregating(self.learn, by_problem)
         experiment = self._experiment(number, serve(), scaffold, config=config)
         path = experiment.finish()
         problems = experiment.chosen.problems
-        solutions = [solution for problem in problems for solution in by_problem[problem.id]]
+        solutions = list(chain.from_iterable(by_problem[problem.id] for problem in problems))
         collected = self._traces(number, solutions, experiment.framing)
         traces.write(self._file(number, COLLECTED), collected)
         rows = balance.chosen(self._pools(number), self.learn, number)
         samples = [solution.sample for solution in solutions]
-        outcome: dict[str, Any] = {"results": path.stem, "problems": len(problems)}
+        mixed = [solution for solution in solutions if solution.is_mixed]
+        outcome: dict[str, Any] = {
+            "results": path.stem,
+            "problems": len(problems),
+            "mixed": len(mixed),
+            "by_parents": _by_parents(rows),
+        }
         outcome |= counted(samples, (FIRST, AGGREGATED)) | spent(experiment.document)
-        outcome |= {"mixed": sum(solution.is_mixed for solution in solutions)}
-        outcome |= {"by_parents": _by_parents(rows)}
         kept = outcome["kept"]
         say(
             f"round {number}: {len(problems)} problems, {len(samples)} solutions, of which "
             f"{kept[FIRST]} plain and {kept[AGGREGATED]} aggregated were kept"
         )
-        if self.learn.teaches_aggregation and not outcome["mixed"]:
+        if self.learn.teaches_aggregation and not mixed and not self._has_mixed(rows):
             raise _without_mixed(number, by_problem)
         return rows, outcome
+
+    def _has_mixed(self, rows: Sequence[Trace]) -> bool:
+        """Return whether a row, perhaps of an earlier round, had right and wrong candidates."""
+        return any(0 < (row.right_parents or 0) < self.learn.K for row in rows)
 
     def _traces(self, number: int, solutions: Sequence[Solution], framed: Framing) -> list[Trace]:
         """Return the traces of the kept solutions. With TEACH=solve, these are the solutions of

@@ -1,7 +1,7 @@
 """Tabulate runs that learn to aggregate: all arms in one table, RSA by step, and aggregations by
 their number of right parents."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -23,6 +23,8 @@ MEANINGS = {
     "vote": "of plain samples, with at most RSA's tokens so far on the same problem",
     "minus vote": "majority of RSA's population minus vote",
     "tokens": "of a problem so far",
+    "trained tokens": "with prompts, as many in all arms",
+    "reply tokens": "trained tokens without prompts, from which an arm learns",
 }
 LEGEND = (
     "accuracies in % of the held-out problems, with 95% confidence intervals over problems",
@@ -35,35 +37,37 @@ Arms = Mapping[str, Sequence[Record]]  # the runs of each arm under several seed
 
 def is_learnt(run: Record) -> bool:
     """Return whether a run has evaluated RSA."""
-    return any("rsa" in round_["evaluated"] for round_ in done(run))
+    return bool(_rounds(run))
 
 
 def tables(runs: Sequence[Record]) -> list[Table]:
     """Return tables of all arms, then of each run RSA's steps and the rows to train on."""
     arms = _arms(runs)
-    before = [run for run in runs if _rounds(run)][:1]
+    before = list(filter(is_learnt, runs))[:1]
     tables = [_accuracies(before, arms), _candidates(before, arms)]
     for run in runs:
-        tables += [_steps(run), *_rows(run)]
+        tables.append(_steps(run))
+        tables += _rows(run)
     return tables
 
 
 def curve(run: Record) -> list[tuple[int, dict[str, Any]]]:
     """Return the rounds' numbers, and the mean accuracy of RSA's last step."""
-    return [
-        (round_["round"], round_["evaluated"]["rsa"]["steps"][-1]["mean"])
-        for round_ in _rounds(run)
-    ]
+    points = []
+    for round_ in _rounds(run):
+        last = _rsa(round_)["steps"][-1]
+        points.append((round_["round"], last["mean"]))
+    return points
 
 
 def _arms(runs: Sequence[Record]) -> Arms:
     """Return the runs of each arm. A run without an evaluated training is left out, because it has
     only the model before."""
-    arms: dict[str, list[Record]] = {}
-    for run in runs:
-        if len(_rounds(run)) > 1:
-            arm, _, _ = run.label.rpartition("-seed")
-            arms.setdefault(arm, []).append(run)
+    trained = [run for run in runs if len(_rounds(run)) > 1]
+    arms = defaultdict[str, list[Record]](list)
+    for run in trained:
+        arm, _, _ = run.label.rpartition("-seed")
+        arms[arm].append(run)
     return arms
 
 
@@ -71,29 +75,46 @@ def _accuracies(before: Sequence[Record], arms: Arms) -> Table:
     """Compare the model before and all arms after their last round. The runs of an arm under
     several seeds are averaged for each problem."""
     first = next(iter(arms.values()), [])
-    rows = [_before(before), *(_after(arm, runs, first) for arm, runs in arms.items())]
+    rows = [{"arm": "before", "seeds": NONE} | _cells(before, 0)]
+    for arm, runs in arms.items():
+        cells = {"arm": arm, "seeds": str(len(runs))} | _cells(runs, -1)
+        peers = [] if runs is first else _peers(runs, first)
+        rows.append(cells | _changes(runs, peers) | _trained(runs))
     return _table("all arms after their last round", rows)
 
 
-def _before(runs: Sequence[Record]) -> dict[str, str]:
-    """Return the cells of the model before."""
-    return {"arm": "before", "seeds": NONE, **_cells(runs, 0)}
+def _peers(runs: Sequence[Record], first: Sequence[Record]) -> list[Record]:
+    """Return the runs of the first arm under the seeds of `runs`."""
+    seeds = set(map(_seed, runs))
+    return [run for run in first if _seed(run) in seeds]
 
 
-def _after(arm: str, runs: Sequence[Record], first: Sequence[Record]) -> dict[str, str]:
-    """Return the cells of an arm after its last round."""
-    cells = {"arm": arm, "seeds": str(len(runs)), **_cells(runs, -1)}
-    after = _by_problem(runs, -1, -1)
+def _changes(runs: Sequence[Record], peers: Sequence[Record]) -> dict[str, str]:
+    """Return the changes since the model before, and from `peers` in the first arm, if any."""
+    samples_before = _by_problem(runs, 0, 0)
     samples = _by_problem(runs, -1, 0)
-    cells["one sample minus before"] = _difference(_by_problem(runs, 0, 0), samples)
-    cells["minus before"] = _difference(_by_problem(runs, 0, -1), after)
-    if runs is not first:
-        seeds = {_seed(run) for run in runs}
-        peers = [run for run in first if _seed(run) in seeds]
-        if peers:
-            cells["minus first arm"] = _difference(_by_problem(peers, -1, -1), after)
-    cells["trained tokens"] = f"{_trained(runs):,.0f}"
+    before = _by_problem(runs, 0, -1)
+    after = _by_problem(runs, -1, -1)
+    cells = {
+        "one sample minus before": _difference(samples_before, samples),
+        "minus before": _difference(before, after),
+    }
+    if peers:
+        after_first = _by_problem(peers, -1, -1)
+        cells["minus first arm"] = _difference(after_first, after)
     return cells
+
+
+def _trained(runs: Sequence[Record]) -> dict[str, str]:
+    """Return the mean numbers of tokens that a run has trained on."""
+    tokens = [_total(run, "tokens") for run in runs]
+    replies = [_total(run, "trained_tokens") for run in runs]
+    return {"trained tokens": f"{fmean(tokens):,.0f}", "reply tokens": f"{fmean(replies):,.0f}"}
+
+
+def _total(run: Record, count: str) -> int:
+    """Sum a count of tokens over the trainings of a run."""
+    return sum(round_["trained"][count] for round_ in done(run)[1:])
 
 
 def _cells(runs: Sequence[Record], number: int) -> dict[str, str]:
@@ -111,7 +132,8 @@ def _cells(runs: Sequence[Record], number: int) -> dict[str, str]:
 def _candidates(before: Sequence[Record], arms: Arms) -> Table:
     """Tabulate the share of right aggregations by the number of right candidates."""
     rows = [_shares("before", before, 0)]
-    rows += [_shares(arm, runs, -1) for arm, runs in arms.items()]
+    for arm, runs in arms.items():
+        rows.append(_shares(arm, runs, -1))
     return _table("right aggregations, by their candidates", rows)
 
 
@@ -125,9 +147,7 @@ def _shares(name: str, runs: Sequence[Record], number: int) -> dict[str, str]:
 
 def _figures(runs: Sequence[Record], number: int) -> dict[str, Any]:
     """Compute the figures of several runs together."""
-    rsa = [path for run in runs for path in _files(run, number, RSA)]
-    vote = [path for run in runs for path in _files(run, number, VOTE)]
-    return evaluate.figures(rsa, vote)
+    return evaluate.figures(_files(runs, number, RSA), _files(runs, number, VOTE))
 
 
 def _seed(run: Record) -> str:
@@ -135,23 +155,28 @@ def _seed(run: Record) -> str:
 
 
 def _rounds(run: Record) -> list[Round]:
+    """Return the rounds in which RSA was evaluated."""
     return [round_ for round_ in done(run) if "rsa" in round_["evaluated"]]
+
+
+def _rsa(round_: Round) -> dict[str, Any]:
+    figures: dict[str, Any] = round_["evaluated"]["rsa"]
+    return figures
 
 
 def _by_problem(runs: Sequence[Record], number: int, step: int) -> list[float]:
     """Return each problem's accuracy at a step of RSA, as the mean over `runs`."""
-    return evaluate.means([path for run in runs for path in _files(run, number, RSA)], step)
+    return evaluate.means(_files(runs, number, RSA), step)
 
 
-def _files(run: Record, number: int, kind: str) -> list[Path]:
-    """Return the paths of results after the round with this index, one for each seed."""
-    names = _rounds(run)[number]["evaluated"]["rsa"]["files"][kind]
-    return [run.folder / f"{name}.json" for name in names]
-
-
-def _trained(runs: Sequence[Record]) -> float:
-    """Return the mean number of tokens that a run has trained on."""
-    return fmean(sum(round_["trained"]["tokens"] for round_ in done(run)[1:]) for run in runs)
+def _files(runs: Sequence[Record], number: int, kind: str) -> list[Path]:
+    """Return the paths of results after the round with this index, one for each run and seed."""
+    paths: list[Path] = []
+    for run in runs:
+        round_ = _rounds(run)[number]
+        names = _rsa(round_)["files"][kind]
+        paths += [run.folder / f"{name}.json" for name in names]
+    return paths
 
 
 def _difference(before: Sequence[float], after: Sequence[float]) -> str:
@@ -167,9 +192,10 @@ def _steps(run: Record) -> Table:
     rows = []
     for round_ in _rounds(run):
         number = str(round_["round"])
-        evaluated = round_["evaluated"]
-        rows.append({"round": number, "t": "greedy", "mean": interval(evaluated["accuracy"])})
-        rows += [_step(number, step) for step in evaluated["rsa"]["steps"]]
+        greedy = round_["evaluated"]["accuracy"]
+        rows.append({"round": number, "t": "greedy", "mean": interval(greedy)})
+        steps = _rsa(round_)["steps"]
+        rows += [_step(number, step) for step in steps]
     return _table(f"{run.label}: RSA on the held-out problems", rows)
 
 
@@ -188,8 +214,10 @@ def _step(number: str, step: Mapping[str, Any]) -> dict[str, str]:
 
 def _rows(run: Record) -> list[Table]:
     """Tabulate the solutions that each round collected, and the rows that it trained on."""
-    rows = [_collected(round_) for round_ in done(run, "collected")]
-    return [_table(f"{run.label}: solutions and rows to train on", rows)] if rows else []
+    rows = list(map(_collected, done(run, "collected")))
+    if not rows:
+        return []
+    return [_table(f"{run.label}: solutions and rows to train on", rows)]
 
 
 def _collected(round_: Round) -> dict[str, str]:
@@ -197,14 +225,16 @@ def _collected(round_: Round) -> dict[str, str]:
     collected = round_["collected"]
     dropped = Counter[str]()
     for reasons in collected["dropped"].values():
-        dropped.update(reasons)
-    cells = {"round": str(round_["round"]), "solutions": str(collected["samples"])}
-    cells |= {f"kept {way}": str(count) for way, count in collected["kept"].items()}
-    cells |= {f"dropped: {reason}": str(count) for reason, count in dropped.items()}
-    cells["rows"] = str(collected["rows"])
+        dropped.update(reasons)  # of all ways
+    counts = {"round": round_["round"], "solutions": collected["samples"]}
+    for way, count in collected["kept"].items():
+        counts[f"kept {way}"] = count
+    for reason, count in dropped.items():
+        counts[f"dropped: {reason}"] = count
+    counts["rows"] = collected["rows"]
     for right, count in collected.get("by_parents", {}).items():
-        cells[f"rows with {right} right"] = str(count)
-    return cells
+        counts[f"rows with {right} right"] = count
+    return {name: str(count) for name, count in counts.items()}
 
 
 def _table(title: str, rows: Sequence[Mapping[str, str]]) -> Table:

@@ -20,8 +20,10 @@ from tests.fakes.server import ScriptedServer
 @contextmanager
 def scripted(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, results: Path
-) -> Iterator[None]:
-    """Let `server` answer all requests, and let trainings copy the embedded model."""
+) -> Iterator[list[Options]]:
+    """Let `server` answer all requests, and let trainings copy their model. Yields the list of the
+    trainings so far."""
+    trainings: list[Options] = []
 
     @contextmanager
     def served(*_: Any) -> Iterator[Server]:
@@ -30,14 +32,25 @@ def scripted(
         yield probed
 
     def train(options: Options, say: object) -> dict[str, Any]:
+        trainings.append(options)
         options.out.mkdir()
-        shutil.copy(EMBEDDED_GGUF, options.out)
+        if options.model.is_dir():
+            shutil.copytree(options.model, options.out / "model")
+        else:
+            shutil.copy(EMBEDDED_GGUF, options.out)
         count = len(options.data.read_text().splitlines())
-        return {"rows": count, "tokens": 9, "seconds": 1.0, "first_loss": 2.0, "last_loss": 1.0}
+        return {
+            "rows": count,
+            "tokens": 9,
+            "trained_tokens": 5,
+            "seconds": 1.0,
+            "first_loss": 2.0,
+            "last_loss": 1.0,
+        }
 
     monkeypatch.setattr(loop, "served", served)
     monkeypatch.setattr(process, "train", train)
     monkeypatch.setattr(process, "python_of", str)
     monkeypatch.setenv("RESULTS_DIR", str(results))
-    yield
+    yield trainings
     server.close()

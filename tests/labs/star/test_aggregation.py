@@ -5,6 +5,7 @@ import asyncio
 import json
 import re
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from core import constants
 from core.base.errors import RunFailed, UserError
 from core.engines.cards import NONE
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.types import Completion, Problem
 from harness import experiment_file
 from harness.report.report import main
@@ -24,6 +26,7 @@ from labs.star.collect import judged
 from labs.star.experiment import beginning
 from labs.star.record import AGGREGATED, FIRST, Record
 from labs.star.traces import Trace, read
+from labs.training.to_hf import convert
 from tests.fakes.server import ScriptedServer
 from tests.labs.star.scripted import scripted
 
@@ -52,6 +55,9 @@ PROBLEM = Problem("p", "What is 6*7?", "42")
         ("Candidate 1 is right: 42.\nCandidate 2 is wrong.\n\\boxed{42}", "answer first"),
         ("The reference answer is 42.\n6*7 = 42\n\\boxed{42}", "answer first"),
         ("As stated, the answer is 42.\n6*7 = 42\n\\boxed{42}", "answer first"),
+        ("Candidate 1 is wrong.\nCandidate 2 is right.\n\\boxed{42}", "answer first"),
+        ("2. Candidate 2 is right.\nI agree.\n\\boxed{42}", "answer first"),
+        ("Candidate 2 is right.\nI agree.\nSo 6*7 = \\boxed{42}", ""),
         ("Candidate 2 is right.\n\\boxed{42}", "too few steps"),
         ("6*7 = 41\nSo it is 41.\n\\boxed{41}", "wrong"),
         ("6*7 = 42 <|im_end|>\nSo it is 42.\n\\boxed{42}", "chat tags"),
@@ -250,10 +256,26 @@ def test_rows_have_the_prompts_that_were_asked_and_arms_share_requests(
     assert len(wrong) > len(read(learn.run_folder / "round1" / "collected.jsonl"))
     for text in ("before", "learn", "plain", "no_filter", "distilled", "minus first arm", "1 of 2"):
         assert text in out
+    assert "trained tokens" in out and "reply tokens" in out
+    assert learn.rounds[0]["evaluated"]["tokens"] == all_tokens(learn, 0)
     figures = learn.rounds[1]["evaluated"]["rsa"]
     assert [step["step"] for step in figures["steps"]] == [0, 1]
     assert figures["gain"]["difference"] == 0 and figures["gain"]["n"] == 8
     assert sum(row["aggregations"] for row in figures["transitions"]) == 8 * 4
+
+
+def all_tokens(found: Record, number: int) -> int:
+    """Return the completion tokens of an evaluation. Each completion counts once, by its key."""
+    evaluated = found.rounds[number]["evaluated"]
+    names = [evaluated["greedy"], *chain.from_iterable(evaluated["rsa"]["files"].values())]
+    tokens = {}
+    for name in names:
+        for problem in json.loads((found.folder / f"{name}.json").read_text())["problems"]:
+            for step in problem["steps"]:
+                for member in step["members"]:
+                    if not member.get("carried_over"):
+                        tokens[member["key"]] = member["completion_tokens"]
+    return sum(tokens.values())
 
 
 def test_several_seeds_are_averaged_and_the_report_has_tables_and_a_page(
@@ -278,6 +300,31 @@ def test_several_seeds_are_averaged_and_the_report_has_tables_and_a_page(
     page = tmp_path / "page.html"
     main(["29_learn_to_aggregate", "--out", str(page)])
     assert "one sample minus before" in page.read_text()
+
+
+def test_lora_continues_from_the_adapter_of_the_round_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    convert(EMBEDDED_GGUF, tmp_path / "base")
+    monkeypatch.setenv("MODEL", str(tmp_path / "base"))
+    with scripted(Model(), monkeypatch, tmp_path) as trainings:
+        found = run("learn-seed0", ROUNDS=2)
+    assert [training.model.name for training in trainings] == ["base", "base"]
+    assert [training.lora_rank for training in trainings] == [16, 16]
+    adapter = found.run_folder / "round1" / "trained" / "adapter"
+    assert [training.adapter for training in trainings] == [None, adapter]
+
+
+def test_a_later_round_without_mixed_candidates_trains_on_earlier_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Model()
+    with scripted(server, monkeypatch, tmp_path):
+        run("learn-seed0")
+        server.rate = 1  # the model is always right from now on
+        found = run("learn-seed0", ROUNDS=2)
+    collected = found.rounds[2]["collected"]
+    assert collected["mixed"] == 0 and collected["by_parents"]["1"] and found.head["complete"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from harness.problems import sets
 from labs.star import data
 from labs.star.collect import collecting, judged
 from labs.star.constants import StarConstants
-from labs.star.record import FIRST
+from labs.star.record import AGGREGATED, FIRST, RATIONALISED, Way
 
 pytest.importorskip("reasoning_gym", reason="Reasoning Gym is missing: bash setup.sh gym")
 
@@ -23,11 +23,11 @@ def config(**constants: Any) -> StarConstants:
     return StarConstants(**SMALL | constants)
 
 
-def dropped(text: str) -> str:
-    problem = sets.load("gym:chain_sum:size=1").problems[0]
+def dropped(text: str, task: str = "chain_sum", way: Way = FIRST) -> str:
+    problem = sets.load(f"gym:{task}:size=1").problems[0]
     answer = text.replace("RIGHT", problem.answer or "")
     completion = Completion("k", 0, answer=answer, finish_reason="stop")
-    return asyncio.run(judged(problem, completion, FIRST, asked, config())).dropped
+    return asyncio.run(judged(problem, completion, way, asked, config())).dropped
 
 
 async def asked(*_: Any, **__: Any) -> Completion:
@@ -50,6 +50,34 @@ async def asked(*_: Any, **__: Any) -> Completion:
 )
 def test_a_kept_solution_ends_with_its_answer_between_tags(text: str, reason: str) -> None:
     assert dropped(text) == reason
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "reason"),
+    [
+        ("chain_sum", "First 1 + 1 = 2.\nThen 1 + 1 = RIGHT.\n<answer>\nRIGHT\n</answer>", ""),
+        ("chain_sum", "First 1 + 1 = 2.\nThen subtract.\n<answer>\nRIGHT\n</answer>", ""),
+        ("chain_sum", "The answer is RIGHT.\nSo it is.\n<answer>RIGHT</answer>", "answer first"),
+        ("spell_backward", "Turn it round.\nThis gives: RIGHT\n<answer>RIGHT</answer>", ""),
+        ("spell_backward", "Turn it round.\nJoin it.\n<answer>\nRIGHT\n</answer>", ""),
+        ("spell_backward", "Candidate 1 has RIGHT.\nYes.\n<answer>RIGHT</answer>", "answer first"),
+        (
+            "spell_backward",
+            "Candidate 1 is right.\nCandidate 2 is wrong.\n<answer>RIGHT</answer>",
+            "answer first",
+        ),
+        ("number_sorting", "Compare them.\nSorted: RIGHT\n<answer>RIGHT</answer>", ""),
+    ],
+)
+def test_an_aggregation_of_a_task_is_kept_unless_it_copies(
+    task: str, text: str, reason: str
+) -> None:
+    assert dropped(text, task, AGGREGATED) == reason
+
+
+def test_a_rationalised_answer_may_be_on_a_line_between_its_tags() -> None:
+    text = "First 1 + 1 = 2.\nThen subtract.\n<answer>\nRIGHT\n</answer>"
+    assert dropped(text, way=RATIONALISED) == ""
 
 
 def test_problems_are_made_to_train_on_and_to_evaluate_on() -> None:
