@@ -67,7 +67,7 @@ class Group:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether it has right and wrong samples with texts."""
+        """True if it has right and wrong samples with texts."""
         return len({right for _, right in self.written}) > 1
 
 

@@ -56,8 +56,8 @@ class Regression:
 
     @classmethod
     def of(cls, vectors: Vectors, right: Floats) -> Self:
-        """Fit a regression to `vectors` (samples, width). `right` is 1 for a right sample and 0 for
-        a wrong one."""
+        """Train a regression on `vectors` (samples, width). `right` is 1 for a right sample and 0
+        for a wrong one."""
         mean = vectors.mean(axis=0, dtype=np.float64)
         deviation = vectors.std(axis=0, dtype=np.float64)
         scale = np.maximum(deviation, SMALLEST)

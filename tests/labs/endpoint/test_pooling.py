@@ -4,7 +4,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from labs.endpoint import pooling
 from labs.endpoint.app import bind, serve_app
 from labs.endpoint.pooling import ValueServer
 from labs.training.embeddings import Embedded, Embedder
+from labs.training.value_head import Head
 from tests.labs.training.test_value_head import HEAD, VECTORS
 
 SOLUTION: list[Message] = [
@@ -49,12 +50,12 @@ class Numbered(Embedder):
 
 
 class Running:
-    """The server of HEAD in a thread of its own."""
+    """The server of a head in a thread of its own."""
 
-    def __init__(self, embedder: Embedder) -> None:
+    def __init__(self, embedder: Embedder, head: Head = HEAD) -> None:
         self._place = bind("127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{self._place.getsockname()[1]}"
-        self._app = ValueServer(HEAD, embedder, "llama.cpp 1").app()
+        self._app = ValueServer(head, embedder, "llama.cpp 1").app()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()))
         self._thread.start()
@@ -82,9 +83,8 @@ def embedder() -> Numbered:
 
 @pytest.fixture
 def running(embedder: Numbered) -> Iterator[Running]:
-    running = Running(embedder)
-    yield running
-    running.close()
+    with closing(Running(embedder)) as running:
+        yield running
 
 
 def scored(server: Server, folder: Path, count: int = 1) -> list[Completion]:
@@ -123,6 +123,19 @@ def test_a_score_is_the_value_of_the_two_messages(
     values = HEAD.regression.values(VECTORS[:2]).tolist()
     assert [first.scores, second.scores] == [[value] for value in values]
     assert (first.prompt_tokens, first.completion_tokens, first.model) == (7, 0, HEAD.name)
+
+
+def test_a_resumed_run_asks_another_head_again(
+    running: Running, embedder: Numbered, tmp_path: Path
+) -> None:
+    (first,) = scored(attached(running), tmp_path)
+    (again,) = scored(attached(running), tmp_path)
+    assert again.scores == first.scores and len(embedder.texts) == 1
+    other = replace(HEAD, regression=replace(HEAD.regression, constant=0.5))
+    with closing(Running(embedder, other)) as changed:
+        (new,) = scored(attached(changed), tmp_path)
+    assert len(embedder.texts) == 2
+    assert new.scores == other.regression.values(VECTORS[1:2]).tolist() != first.scores
 
 
 def test_unknown_counts_of_tokens_are_left_out(running: Running, embedder: Numbered) -> None:
