@@ -55,7 +55,7 @@ class ValueServer:
         """Return the Starlette application, which uvicorn serves."""
         routes = [
             Route("/v1/models", self.models),
-            Route("/version", self.about),
+            Route("/version", self.release),
             Route("/metrics", self.metrics),
             Route("/pooling", self.pooling, methods=["POST"]),
         ]
@@ -68,7 +68,7 @@ class ValueServer:
         model = {"id": self.head.name, "object": "model", "owned_by": "vllm"}
         return JSONResponse({"object": "list", "data": [model]})
 
-    async def about(self, request: Request) -> Response:
+    async def release(self, request: Request) -> Response:
         """Answer with the version. Results store it, so it shows that this is not vLLM."""
         return JSONResponse({"version": f"value head on {self.version}"})
 

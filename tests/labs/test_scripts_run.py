@@ -287,7 +287,8 @@ def test_a_value_head_of_one_run_chooses_in_others(results: Path, tmp_path: Path
     assert values_by(head["regression"], list(texts), tmp_path) == pytest.approx(
         list(texts.values()), abs=1e-5
     )
-    assert "AUC within problems" in output("report.sh", "13_best_of", "--scores")
+    shown = output("report.sh", "13_best_of", "--scores")
+    assert re.search(r"AUC within problems +[01]\.\d+ \[", shown), shown
     steps = load(results, "28_stepwise")["problems"][0]["steps"]
     assert all(0 < member["self_score"] < 1 for member in steps[0]["members"])
 
