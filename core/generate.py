@@ -266,9 +266,9 @@ class Generator:
     async def _ask(self, request: Request) -> Completion:
         """Request a new completion. Raises Failure."""
         if request.sampling.reward:
-            has_verdicts = bool(self.server.card.step_verdicts)
-            scoring = step_verdicts if has_verdicts else rewards
-            return await scoring.score(self.client, request)
+            if self.server.card.step_verdicts:
+                return await step_verdicts.score(self.client, request)
+            return await rewards.score(self.client, request)
         await self.trials.check_probabilities(request)
         await self.trials.check_confidences(request)
         await self.trials.compare_seeds(request)

@@ -1,10 +1,9 @@
 """Score the steps of a solution by a chat model that answers each step with one of two words.
 
-RLHFlow's process reward models do so. Each step is a turn of the user, and the problem
-precedes the first step. The assistant answers with the word for a right step ("+") or for a wrong
-one ("-"), which the server's card names (step_verdicts). A step's score is
-P(right) / (P(right) + P(wrong)) of this answer. Earlier steps have the answer for a right step, as
-in RLHFlow's own evaluation."""
+RLHFlow's process reward models do so. Each step is a turn of the user, and the problem precedes the
+first step. The assistant answers with the word for a right step ("+") or for a wrong one ("-"),
+which the server's card names (step_verdicts). A step's score is P(right) / (P(right) + P(wrong)) of
+this answer. Earlier steps have the answer for a right step, as in RLHFlow's own evaluation."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -121,7 +121,8 @@ def check_scorer_is_set(config: Asking) -> None:
     if asks_for_rewards(config) and not (remote.url or is_chat_model):
         raise UserError(
             "SCORE=reward needs the address of a reward model. Serve one (vllm serve MODEL "
-            "--runner pooling), and set SCORER_URL to its address"
+            "--runner pooling, or bash scripts/serve_value.sh FILE), and set SCORER_URL to its "
+            "address"
         )
     if not environment.has_second(wanted.SCORER):
         raise UserError(

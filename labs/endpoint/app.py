@@ -70,7 +70,7 @@ class Endpoint:
         chats = Route(
             "/v1/chat/completions", self.completions, methods=["POST"], max_body_size=MAX_BODY
         )
-        handlers: Any = {Refusal: _refused, ClientDisconnect: lambda *_: Response(status_code=499)}
+        handlers: Any = {Refusal: refused, ClientDisconnect: lambda *_: Response(status_code=499)}
         return Starlette(
             routes=[chats, Route("/v1/models", self.models)], exception_handlers=handlers
         )
@@ -113,6 +113,11 @@ class Endpoint:
             return StreamingResponse(events, media_type="text/event-stream", headers=headers)
         await asyncio.wait({job})
         return self._whole(asked, _result(job))
+
+    def stop(self) -> None:
+        """Cancel the requests in progress."""
+        for job in self.jobs:
+            job.cancel()
 
     def _check(self, asked: ChatRequest) -> None:
         """Raise Refusal if the model's context is too short for the constants, or if they need too
@@ -271,7 +276,7 @@ async def _left(request: Request) -> None:
         pass
 
 
-async def _refused(request: Request, error: Any) -> Response:
+async def refused(request: Request, error: Any) -> Response:
     """Send the error of a Refusal. From status 500, a header asks openai's client not to retry,
     because we did."""
     if error.status < 500:
@@ -313,25 +318,33 @@ async def serve(
         server, journal, limit, common.TIMEOUT, stall=common.STALL_SECONDS
     ) as generator:
         endpoint = Endpoint(generator, offers, Names(place.getsockname()[0], hosts))
-        settings = uvicorn.Config(
-            endpoint.app(),
-            http=Connection,
-            ws="none",
-            lifespan="off",
-            log_level="error",
-            access_log=False,
-            limit_concurrency=MOST_CONNECTIONS,
-            timeout_graceful_shutdown=GRACE_SECONDS,
-            timeout_keep_alive=IDLE_SECONDS,
-        )
-        web = uvicorn.Server(settings)
-        web.capture_signals = nullcontext  # type: ignore  # asyncio and main() handle signals
-        work = asyncio.create_task(web.serve([place]))
-        try:
-            await asyncio.shield(work)
-        except asyncio.CancelledError:
-            for job in endpoint.jobs:
-                job.cancel()
-            web.should_exit = True
-            await work
-            raise
+        await serve_app(place, endpoint.app(), endpoint.stop)
+
+
+async def serve_app(
+    place: socket.socket, app: Starlette, stop: Callable[[], None] | None = None
+) -> None:
+    """Serve an application on the socket `place` until cancelled. `stop` then ends its requests in
+    progress."""
+    settings = uvicorn.Config(
+        app,
+        http=Connection,
+        ws="none",
+        lifespan="off",
+        log_level="error",
+        access_log=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=IDLE_SECONDS,
+    )
+    web = uvicorn.Server(settings)
+    web.capture_signals = nullcontext  # type: ignore  # asyncio and main() handle signals
+    work = asyncio.create_task(web.serve([place]))
+    try:
+        await asyncio.shield(work)
+    except asyncio.CancelledError:
+        if stop:
+            stop()
+        web.should_exit = True
+        await work
+        raise

@@ -7,7 +7,7 @@ import asyncio
 import json
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,14 @@ _TOO_LONG = re.compile(
 )
 
 Vectors = NDArray[np.float32]  # (texts, width)
+
+
+class Embedded(NamedTuple):
+    """The vectors of texts, and the tokens that the server has read (0 if it does not report
+    them)."""
+
+    vectors: Vectors
+    tokens: int
 
 
 class Embedder:
@@ -67,25 +75,28 @@ class Embedder:
         """Return the vectors of non-empty texts. If a text is too long for the server, its middle
         is removed. Raises RunFailed if the server fails, since a guided search can't continue
         without embeddings."""
-        begins = range(0, len(texts), self.batch)
-        return np.concatenate(
-            await asyncio.gather(*(self._of(texts[i : i + self.batch]) for i in begins))
-        )
+        return (await self.counted(texts)).vectors
 
-    async def _of(self, texts: Sequence[str]) -> Vectors:
+    async def counted(self, texts: Sequence[str]) -> Embedded:
+        """Return the vectors of texts, as a call does, and the number of tokens."""
+        begins = range(0, len(texts), self.batch)
+        batches = (self._of(texts[i : i + self.batch]) for i in begins)
+        return _joined(await asyncio.gather(*batches))
+
+    async def _of(self, texts: Sequence[str]) -> Embedded:
         """Embed a batch of texts. If the batch is too long, embed its texts one by one, and cut
         long texts."""
-        if (vectors := await self._asked(texts)) is not None:
-            return vectors
+        if (embedded := await self._asked(texts)) is not None:
+            return embedded
         if len(texts) > 1:
-            return np.concatenate([await self._of([text]) for text in texts])
+            return _joined([await self._of([text]) for text in texts])
         if len(texts[0]) < FEWEST:
             raise self._failed("it rejects even a short text as too long")
         self.cut.add(texts[0])
         kept = len(texts[0]) // 4
         return await self._of([f"{texts[0][:kept]} … {texts[0][-kept:]}"])
 
-    async def _asked(self, texts: Sequence[str]) -> Vectors | None:
+    async def _asked(self, texts: Sequence[str]) -> Embedded | None:
         """Request the vectors of texts. Return None if the texts are too long for the server."""
         import aiohttp
 
@@ -109,7 +120,8 @@ class Embedder:
                 if _TOO_LONG.search(text.lower()):
                     return None
                 raise self._failed(one_line(f"error {status}: {text}", 300))
-            rows = sorted(json.loads(text)[rows_in], key=lambda row: int(row["index"]))
+            page = json.loads(text)
+            rows = sorted(page[rows_in], key=lambda row: int(row["index"]))
             vectors = np.array([row[vector_in] for row in rows], np.float32)
         except (aiohttp.ClientError, OSError) as error:
             raise self._failed(one_line(str(error) or type(error).__name__, 300)) from None
@@ -118,12 +130,24 @@ class Embedder:
         is_whole = vectors.ndim == 2 and len(vectors) == len(texts)
         if not is_whole or not np.isfinite(vectors).all() or not vectors.any(axis=1).all():
             raise self._failed("some vectors are missing, zero or not finite")
-        return (
-            vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if self._generates else vectors
-        )
+        if self._generates:
+            vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        return Embedded(vectors, _tokens_in(page))
 
     def _failed(self, why: str) -> RunFailed:
         return RunFailed(
             f"the server at {self._server.base_url} returns no valid embeddings "
             f"({why.rstrip('.')}). Finished work is kept. Run the same command again"
         )
+
+
+def _tokens_in(page: Any) -> int:
+    """Return the number of tokens that a server reports, or 0."""
+    usage = page.get("usage")
+    tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    return tokens if isinstance(tokens, int) else 0
+
+
+def _joined(parts: Sequence[Embedded]) -> Embedded:
+    vectors = np.concatenate([part.vectors for part in parts])
+    return Embedded(vectors, sum(part.tokens for part in parts))

@@ -77,6 +77,15 @@ def first() -> Weights:
     return Weights(weights.Model.at(named).folder)
 
 
+def to_read() -> Weights:
+    """Return the weights that MODEL selects, for a command that trains none of them. So a card's
+    GGUF file is not converted. Raises UserError as `first` does."""
+    environment.check()
+    if environment.card().file:
+        return Weights(llamacpp.gguf_file(environment.model()))
+    return first()
+
+
 def _converted(gguf: Path) -> Path:
     """Convert a card's GGUF file to Hugging Face's layout, in a folder next to the file. Raises
     UserError."""

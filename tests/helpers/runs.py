@@ -42,3 +42,12 @@ def timeless(value: Any) -> Any:
 
 def journal_lines(folder: Path, name: str) -> list[str]:
     return (folder / "journal" / f"{name}.jsonl").read_text().splitlines()
+
+
+def answer_texts(folder: Path, name: str) -> dict[str, str]:
+    """Return the answer texts in a journal by their keys."""
+    records = [json.loads(line) for line in journal_lines(folder, name)]
+    return {
+        record["key"]: record["completion"]["forced"] or record["completion"]["answer"]
+        for record in records
+    }

@@ -3,6 +3,7 @@ test."""
 
 import importlib
 import json
+import math
 import re
 import shutil
 import signal
@@ -10,14 +11,16 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from core.base.files import DATA
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from labs.lean import pairs
+from labs.training import served
 from tests.conftest import ROOT, ended, environment
 from tests.fakes.grader import GradingServer
 from tests.fakes.server import ScriptedServer
@@ -25,6 +28,7 @@ from tests.golden.cases import INPUTS
 from tests.golden.running import REPLIES
 from tests.harness import test_fleet
 from tests.helpers.machine import stand_in
+from tests.helpers.runs import answer_texts, load
 from tests.helpers.scripts import TESTED, output, runs, script
 from tests.labs.lean.small import BASELINE, LEARNED
 from tests.labs.lean.small import written as theorems
@@ -214,47 +218,97 @@ def test_baseline_lean_searches_and_prints_its_tables(results: Path, tmp_path: P
     ).is_file() and "solved by number of nodes" in shown
 
 
+@contextmanager
+def started(name: str, *args: str, **changes: str) -> Iterator[str]:
+    """Run a script that serves until the block ends, and yield the address that it prints."""
+    command = ["bash", str(ROOT / "scripts" / name), *args]
+    process = subprocess.Popen(
+        command, env=environment(**changes), cwd=ROOT, text=True, process_group=0,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout
+    url = re.search(r"http://[\d.:]+/v1", process.stdout.readline())
+    try:
+        assert url
+        yield url[0]
+    finally:
+        process.send_signal(signal.SIGINT)
+        ended(process)
+
+
 @runs("serve_rsa.sh")
 def test_serve_rsa_answers_a_chat_client(results: Path) -> None:
-    with closing(ScriptedServer()) as model:
-        command = [
-            "bash",
-            str(ROOT / "scripts" / "serve_rsa.sh"),
-            "--port",
-            "0",
-            "N=2",
-            "K=2",
-            "T=1",
-        ]
-        endpoint = subprocess.Popen(
-            command, env=environment(BASE_URL=model.url), cwd=ROOT, text=True, process_group=0,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        assert endpoint.stdout
-        url = re.search(r"http://[\d.:]+/v1", endpoint.stdout.readline())
-        try:
-            assert url
-            chat = {
-                "model": "rsa/scripted",
-                "messages": [{"role": "user", "content": "How much is 6*7?"}],
-            }
-            asked = json.dumps(chat).encode()
-            request = urllib.request.Request(
-                f"{url[0]}/chat/completions", asked, {"content-type": "application/json"}
-            )
-            with urllib.request.urlopen(request, timeout=60) as reply:
-                assert json.load(reply)["choices"][0]["message"]["content"]
-        finally:
-            endpoint.send_signal(signal.SIGINT)
-            ended(endpoint)
+    sizes = ("N=2", "K=2", "T=1")
+    with (
+        closing(ScriptedServer()) as model,
+        started("serve_rsa.sh", "--port", "0", *sizes, BASE_URL=model.url) as url,
+    ):
+        chat = {
+            "model": "rsa/scripted",
+            "messages": [{"role": "user", "content": "How much is 6*7?"}],
+        }
+        asked = json.dumps(chat).encode()
+        request = urllib.request.Request(
+            f"{url}/chat/completions", asked, {"content-type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            assert json.load(reply)["choices"][0]["message"]["content"]
         assert len(model.asked) == 4
 
 
-@runs("value.sh")
-def test_value_compares_a_head_with_the_vote(results: Path) -> None:
+@runs("value.sh", "serve_value.sh")
+def test_a_value_head_of_one_run_chooses_in_others(results: Path, tmp_path: Path) -> None:
     more = ("PROBLEMS=sums_card", "LIMIT=32", "N=4", "MAX_TOKENS=160", "TEMPERATURE=1")
     output("run.sh", "12_majority", *more, ENGINE="embedded")
-    assert "best of 4 by value" in output("value.sh", "12_majority", ENGINE="embedded")
+    path = tmp_path / "head.json"
+    trained = output("value.sh", "12_majority", "--out", path, ENGINE="embedded")
+    assert "best of 4 by value" in trained and f"serve_value.sh {path}" in trained
+    head = json.loads(path.read_text())
+    assert head["run"] == "12_majority" and head["held_out_auc"]["n"] >= 10
+
+    with started("serve_value.sh", str(path), "--port", "0", ENGINE="embedded") as url:
+        scoring = {"ENGINE": "embedded", "SCORER_URL": url}
+        few = ("PROBLEMS=sums", "LIMIT=6", "MAX_TOKENS=160", "SCORE=reward")
+        output("run.sh", "13_best_of", *few, "N=4", **scoring)
+        output("run.sh", "28_stepwise", *few, "N=2", "BEAM=2", "STEPS=2", **scoring)
+
+    document = load(results, "13_best_of")
+    assert document["scorer"]["model"]["name"].startswith("model-value@")
+    assert document["metrics"]["scorer"]["tokens"]["prompt"] > 0
+    answers = answer_texts(results, "13_best_of")
+    texts = {}
+    for problem in document["problems"]:
+        _, scored, chosen = problem["steps"]
+        scores = [member["self_score"] for member in scored["members"]]
+        assert scores[chosen["members"][0]["parents"][0]] == max(scores)
+        for member, score in zip(scored["members"], scores, strict=True):
+            texts[f"{problem['statement']}\n\n{answers[member['key']].strip()}"] = score
+    assert len(texts) > 12 and len(set(texts.values())) > 12
+    assert values_by(head["regression"], list(texts), tmp_path) == pytest.approx(
+        list(texts.values()), abs=1e-5
+    )
+    shown = output("report.sh", "13_best_of", "--scores")
+    assert re.search(r"AUC within problems +[01]\.\d+ \[", shown), shown
+    steps = load(results, "28_stepwise")["problems"][0]["steps"]
+    assert all(0 < member["self_score"] < 1 for member in steps[0]["members"])
+
+
+def values_by(regression: dict[str, Any], texts: list[str], folder: Path) -> list[float]:
+    """Compute the values of texts from the embeddings of the embedded model, in plain Python."""
+    values = []
+    with served.embedding(served.Weights(EMBEDDED_GGUF), folder) as server:
+        for text in texts:
+            body = json.dumps({"model": server.model, "input": text}).encode()
+            headers = {"content-type": "application/json"}
+            request = urllib.request.Request(f"{server.base_url}/embeddings", body, headers)
+            with urllib.request.urlopen(request, timeout=60) as reply:
+                vector = json.load(reply)["data"][0]["embedding"]
+            logit = regression["constant"]
+            parts = (regression["mean"], regression["scale"], regression["weights"])
+            for number, mean, scale, weight in zip(vector, *parts, strict=True):
+                logit += weight * (number - mean) / scale
+            values.append(1 / (1 + math.exp(-logit)))
+    return values
 
 
 @runs("constants_page.py")

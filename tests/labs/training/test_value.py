@@ -1,6 +1,7 @@
 """The value head: its regression, its choices, and the command on the embedded model's own
 samples."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,13 @@ from harness.run import solve_sync
 from harness.scaffolds.best_of import BEST_OF
 from labs.training import value
 from labs.training.value import FOLDS, Group
+from tests.helpers.runs import answer_texts, load
 
 
 def group(number: int, right: list[float], verdicts: list[float | None] | None = None) -> Group:
     return Group(
         f"problem {number}",
-        [""] * len(right),
+        ["text"] * len(right),
         right,
         verdicts or [None] * len(right),
         10,
@@ -46,6 +48,18 @@ def test_values_of_a_problem_do_not_depend_on_its_own_grades() -> None:
     groups = [group(i, [1.0, 0.0, float(i % 2)]) for i in range(40)]
     changed = [group(0, [0.0, 1.0, 1.0]), *groups[1:]]
     assert value.values_of(groups, vectors)[0] == value.values_of(changed, vectors)[0]
+
+
+def test_a_sample_without_a_text_has_no_value() -> None:
+    rng = np.random.default_rng(2)
+    groups = [group(i, [1.0, 0.0, float(i % 2)]) for i in range(40)]
+    vectors = rng.normal(size=(119, 4)).astype(np.float32)
+    groups[5] = replace(groups[5], texts=["text", "", "text"])
+    values = value.values_of(groups, vectors)
+    assert [len(own) for own in values] == [3] * 40
+    missing = [(i, k) for i, own in enumerate(values) for k in range(3) if own[k] is None]
+    assert missing == [(5, 1)]
+    assert value.auc(groups, values).n == 39 and not groups[5].is_mixed
 
 
 def test_ways_to_choose_cost_tokens_and_ties_are_shared() -> None:
@@ -81,3 +95,21 @@ def test_the_command_reads_a_runs_samples(
     value.main([str(path)])
     out = capsys.readouterr().out
     assert "best of 3 by value" in out and "by own verdict" in out and "AUC of own verdicts" in out
+
+    _, groups = value.groups_of(path)
+    answers = answer_texts(results, "samples")
+    for problem, samples in zip(load(results, "samples")["problems"], groups, strict=True):
+        keys = [member["key"] for member in problem["steps"][1]["members"]]
+        texts = [f"{problem['statement']}\n\n{answers[key].strip()}" for key in keys]
+        assert samples.texts == texts, "the thinking is not read"
+
+
+def test_an_existing_file_is_not_replaced(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (results / "samples.json").write_text("{}")
+    out = results / "head.json"
+    out.write_text("mine")
+    with pytest.raises(SystemExit, match="2"):
+        value.main(["samples", "--out", str(out)])
+    assert out.read_text() == "mine" and str(out) in capsys.readouterr().err
