@@ -144,9 +144,6 @@ class Card:
                     f"[send] contains {name}, which the experiment or another field of the card "
                     "sets"
                 )
-        words = {word.strip().lower() for word in self.step_verdicts}
-        if len(words) < len(self.step_verdicts):
-            raise ValueError("step_verdicts contains one word twice")
         json.dumps(self.send, allow_nan=False)  # raises an error for a date or nan
 
     @property

@@ -48,11 +48,11 @@ class Weights:
 
 def check_is_here() -> None:
     """Raise UserError if BASE_URL or MODEL's card names a server, because a server's weights can't
-    be changed."""
+    be read or changed."""
     if url := environment.base_url():
         raise UserError(
-            f"this run trains its model, and can't change the weights of the server at {url}. "
-            "Unset BASE_URL (or OPENAI_BASE_URL), and set MODEL to a folder on this machine"
+            f"the weights of the server at {url} can't be read or trained here. Unset BASE_URL (or "
+            "OPENAI_BASE_URL), and set MODEL to a folder or a .gguf file on this machine"
         )
 
 
