@@ -90,9 +90,11 @@ def curves(runs: Sequence[Record], folder: Path, path: Path) -> None:
     """Draw each run's accuracy over the rounds, and a single run's sampled accuracy, if any (see
     record.Headline)."""
     names = words(runs)
+    axis = f"right at {names['accuracy']}, %"
     lines = [(run.label, _curve(run, "accuracy")) for run in runs]
     sampled = _curve(runs[0], "sampled")
     if len(runs) == 1 and sampled:
+        axis = "right, %"
         mean = f"{names['sampled']}, mean over seeds"
         lines = [(names["accuracy"], lines[0][1]), (mean, sampled)]
     document = dict(_first(runs, folder).document)
@@ -100,7 +102,7 @@ def curves(runs: Sequence[Record], folder: Path, path: Path) -> None:
     document["config"] = {}
     document["complete"] = all(run.head["complete"] for run in runs)
     document["model"] = document["model"] | {"name": runs[0].head["start"]["name"]}
-    plot.curves([document], lines, path, "round", f"right at {names['accuracy']}, %")
+    plot.curves([document], lines, path, "round", axis)
 
 
 def _curve(run: Record, figure: str) -> list[tuple[int, dict[str, Any]]]:

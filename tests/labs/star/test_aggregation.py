@@ -21,24 +21,13 @@ from harness.report.report import main
 from labs.star import traces
 from labs.star.aggregation.balance import chosen
 from labs.star.aggregation.constants import LearnConstants
-from labs.star.aggregation.loop import LearnLoop
 from labs.star.collect import judged
-from labs.star.experiment import beginning
+from labs.star.hints import mentions_candidate
 from labs.star.record import AGGREGATED, FIRST, Record
 from labs.star.traces import Trace, read
 from labs.training.to_hf import convert
-from tests.fakes.server import ScriptedServer
-from tests.labs.star.scripted import scripted
+from tests.labs.star.scripted import Model, learning, scripted, solution
 
-SMALL: dict[str, Any] = {
-    "DATA": "sums_card",
-    "LIMIT": 8,
-    "ROUNDS": 1,
-    "N": 4,
-    "K": 2,
-    "T": 1,
-    "MIX": 0.25,
-}
 PROBLEM = Problem("p", "What is 6*7?", "42")
 
 
@@ -170,22 +159,6 @@ def test_the_plan_counts_samples_aggregations_and_votes() -> None:
 # Runs
 
 
-class Model(ScriptedServer):
-    """A model that solves every other problem in half of its samples. Of candidates it takes the
-    first. `reply_of` may replace its replies."""
-
-    rate = 2  # every second sample is right
-
-    def reply(self, messages: list[dict[str, str]], number: int) -> str:
-        prompt = messages[-1]["content"]
-        statement = prompt.partition("candidate")[0]
-        total = sum(int(a) * int(b) for a, b in re.findall(r"(\d+)\*(\d+)", statement)) % 1000
-        boxes = re.findall(r"boxed\{(\d+)\}", prompt)
-        if "Candidate 1:" in prompt and boxes:
-            return solution(int(boxes[0]))
-        return solution(total + int(number % self.rate > 0))
-
-
 class Wrong(Model):
     """A model whose aggregations are always wrong."""
 
@@ -206,23 +179,19 @@ class Copying(Model):
         return f"{copied}\n\\boxed{{{box[1]}}}"
 
 
+class Quoting(Model):
+    """A model that mentions a candidate in every other aggregation."""
+
+    def reply(self, messages: list[dict[str, str]], number: int) -> str:
+        text = super().reply(messages, number)
+        is_aggregation = "Candidate 1:" in messages[-1]["content"]
+        return f"I agree with Candidate 1.\n{text}" if is_aggregation and number % 2 else text
+
+
 class Right(Model):
     """A model that is always right."""
 
     rate = 1
-
-
-def solution(answer: int) -> str:
-    # no step begins with the answer
-    return (
-        f"The products are added, and 1000.\n{answer + 1000} - 1000 = {answer}\n\\boxed{{{answer}}}"
-    )
-
-
-def run(label: str, **changes: Any) -> Record:
-    config = LearnConstants(**SMALL | changes)
-    with beginning("29_learn_to_aggregate", {label: config}, LearnLoop) as begun:
-        return begun.run(label, config)
 
 
 def test_rows_have_the_prompts_that_were_asked_and_arms_share_requests(
@@ -230,15 +199,15 @@ def test_rows_have_the_prompts_that_were_asked_and_arms_share_requests(
 ) -> None:
     server = Model()
     with scripted(server, monkeypatch, tmp_path):
-        learn = run("learn-seed0")
+        learn = learning("learn-seed0")
         asked = len(server.asked)
-        assert run("learn-seed0").rounds == learn.rounds and len(server.asked) == asked
-        plain = run("plain-seed0", MIX=1)
-        unfiltered = run("no_filter-seed0", FILTER=0)
-        distilled = run("distilled-seed0", TEACH="solve")
+        assert learning("learn-seed0").rounds == learn.rounds and len(server.asked) == asked
+        plain = learning("plain-seed0", MIX=1)
+        unfiltered = learning("no_filter-seed0", FILTER=0)
+        distilled = learning("distilled-seed0", TEACH="solve")
         # the same model answers after each training, so every request was sent before
         assert len(server.asked) == asked
-        run("learn-seed0")
+        learning("learn-seed0")
     out = capsys.readouterr().out
     rows = read(learn.run_folder / "round1" / "traces.jsonl")
     ways = Counter(row.way for row in rows)
@@ -282,8 +251,8 @@ def test_several_seeds_are_averaged_and_the_report_has_tables_and_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with scripted(Model(), monkeypatch, tmp_path):
-        found = run("learn-seed0", SEEDS="63-64")
-        run("learn-seed1", SEEDS="63-64", SEED=1)
+        found = learning("learn-seed0", SEEDS="63-64")
+        learning("learn-seed1", SEEDS="63-64", SEED=1)
     figures = found.rounds[0]["evaluated"]["rsa"]
     assert [len(names) for names in figures["files"].values()] == [2, 2]
     assert figures["steps"][1]["mean"]["n"] == 8
@@ -308,11 +277,40 @@ def test_lora_continues_from_the_adapter_of_the_round_before(
     convert(EMBEDDED_GGUF, tmp_path / "base")
     monkeypatch.setenv("MODEL", str(tmp_path / "base"))
     with scripted(Model(), monkeypatch, tmp_path) as trainings:
-        found = run("learn-seed0", ROUNDS=2)
+        found = learning("learn-seed0", ROUNDS=2)
     assert [training.model.name for training in trainings] == ["base", "base"]
     assert [training.lora_rank for training in trainings] == [16, 16]
     adapter = found.run_folder / "round1" / "trained" / "adapter"
     assert [training.adapter for training in trainings] == [None, adapter]
+
+
+def test_distilled_rows_mention_no_candidates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with scripted(Quoting(), monkeypatch, tmp_path):
+        learn = learning("learn-seed0")
+        distilled = learning("distilled-seed0", TEACH="solve")
+    taught = [row.output for row in read(learn.run_folder / "round1" / "collected.jsonl")]
+    assert any("Candidate" in text for text in taught), "prompts of aggregations show candidates"
+    rows = [row.output for row in read(distilled.run_folder / "round1" / "collected.jsonl")]
+    assert rows and not any("Candidate" in text for text in rows)
+    kept, dropped = (distilled.rounds[1]["collected"][name] for name in ("kept", "dropped"))
+    assert dropped[AGGREGATED]["mentions a candidate"] == len(taught) - len(rows) - kept[FIRST]
+    assert kept[AGGREGATED] == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("statement", "text", "is_mentioned"),
+    [
+        ("What is 6*7?", "Both candidates agree.\n6*7 = 42", True),
+        ("What is 6*7?", "6*7 = 42", False),
+        ("Two candidates get 6*7 votes. How many?", "The candidates get 6*7 = 42", False),
+    ],
+)
+def test_a_solution_mentions_a_candidate_unless_the_problem_does(
+    statement: str, text: str, is_mentioned: bool
+) -> None:
+    assert mentions_candidate(text, Problem("p", statement, "42")) == is_mentioned
 
 
 def test_a_later_round_without_mixed_candidates_trains_on_earlier_rows(
@@ -320,9 +318,9 @@ def test_a_later_round_without_mixed_candidates_trains_on_earlier_rows(
 ) -> None:
     server = Model()
     with scripted(server, monkeypatch, tmp_path):
-        run("learn-seed0")
+        learning("learn-seed0")
         server.rate = 1  # the model is always right from now on
-        found = run("learn-seed0", ROUNDS=2)
+        found = learning("learn-seed0", ROUNDS=2)
     collected = found.rounds[2]["collected"]
     assert collected["mixed"] == 0 and collected["by_parents"]["1"] and found.head["complete"]
 
@@ -337,11 +335,11 @@ def test_a_round_that_can_not_train_says_so_and_keeps_its_replies(
     server = model()
     with scripted(server, monkeypatch, tmp_path):
         with pytest.raises(RunFailed, match=words) as failed:
-            run("learn-seed0")
+            learning("learn-seed0")
         assert "\n" not in str(failed.value) and failed.value.status == 1
         asked = len(server.asked)
         with pytest.raises(RunFailed, match=words):
-            run("learn-seed0")
+            learning("learn-seed0")
         assert len(server.asked) == asked
     folder = tmp_path / "29_learn_to_aggregate"
     assert (folder / "learn-seed0" / "round1" / "collected.jsonl").exists()
