@@ -18,16 +18,28 @@ from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.types import Completion, Problem
 from harness import experiment_file
 from harness.report.report import main
-from labs.star import traces
+from labs.star import report, traces
 from labs.star.aggregation.balance import chosen
 from labs.star.aggregation.constants import LearnConstants
+from labs.star.aggregation.loop import LearnLoop
 from labs.star.collect import judged
+from labs.star.experiment import beginning
 from labs.star.hints import mentions_candidate
 from labs.star.record import AGGREGATED, FIRST, Record
 from labs.star.traces import Trace, read
 from labs.training.to_hf import convert
-from tests.labs.star.scripted import Model, learning, scripted, solution
+from tests.fakes.server import ScriptedServer
+from tests.labs.star.scripted import scripted
 
+SMALL: dict[str, Any] = {
+    "DATA": "sums_card",
+    "LIMIT": 8,
+    "ROUNDS": 1,
+    "N": 4,
+    "K": 2,
+    "T": 1,
+    "MIX": 0.25,
+}
 PROBLEM = Problem("p", "What is 6*7?", "42")
 
 
@@ -159,6 +171,22 @@ def test_the_plan_counts_samples_aggregations_and_votes() -> None:
 # Runs
 
 
+class Model(ScriptedServer):
+    """A model that solves every other problem in half of its samples. Of candidates it takes the
+    first. `reply_of` may replace its replies."""
+
+    rate = 2  # every second sample is right
+
+    def reply(self, messages: list[dict[str, str]], number: int) -> str:
+        prompt = messages[-1]["content"]
+        statement = prompt.partition("candidate")[0]
+        total = sum(int(a) * int(b) for a, b in re.findall(r"(\d+)\*(\d+)", statement)) % 1000
+        boxes = re.findall(r"boxed\{(\d+)\}", prompt)
+        if "Candidate 1:" in prompt and boxes:
+            return solution(int(boxes[0]))
+        return solution(total + int(number % self.rate > 0))
+
+
 class Wrong(Model):
     """A model whose aggregations are always wrong."""
 
@@ -194,20 +222,33 @@ class Right(Model):
     rate = 1
 
 
+def solution(answer: int) -> str:
+    # no step begins with the answer
+    return (
+        f"The products are added, and 1000.\n{answer + 1000} - 1000 = {answer}\n\\boxed{{{answer}}}"
+    )
+
+
+def run(label: str, **changes: Any) -> Record:
+    config = LearnConstants(**SMALL | changes)
+    with beginning("29_learn_to_aggregate", {label: config}, LearnLoop) as begun:
+        return begun.run(label, config)
+
+
 def test_rows_have_the_prompts_that_were_asked_and_arms_share_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server = Model()
     with scripted(server, monkeypatch, tmp_path):
-        learn = learning("learn-seed0")
+        learn = run("learn-seed0")
         asked = len(server.asked)
-        assert learning("learn-seed0").rounds == learn.rounds and len(server.asked) == asked
-        plain = learning("plain-seed0", MIX=1)
-        unfiltered = learning("no_filter-seed0", FILTER=0)
-        distilled = learning("distilled-seed0", TEACH="solve")
+        assert run("learn-seed0").rounds == learn.rounds and len(server.asked) == asked
+        plain = run("plain-seed0", MIX=1)
+        unfiltered = run("no_filter-seed0", FILTER=0)
+        distilled = run("distilled-seed0", TEACH="solve")
         # the same model answers after each training, so every request was sent before
         assert len(server.asked) == asked
-        learning("learn-seed0")
+        run("learn-seed0")
     out = capsys.readouterr().out
     rows = read(learn.run_folder / "round1" / "traces.jsonl")
     ways = Counter(row.way for row in rows)
@@ -251,8 +292,8 @@ def test_several_seeds_are_averaged_and_the_report_has_tables_and_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with scripted(Model(), monkeypatch, tmp_path):
-        found = learning("learn-seed0", SEEDS="63-64")
-        learning("learn-seed1", SEEDS="63-64", SEED=1)
+        found = run("learn-seed0", SEEDS="63-64")
+        run("learn-seed1", SEEDS="63-64", SEED=1)
     figures = found.rounds[0]["evaluated"]["rsa"]
     assert [len(names) for names in figures["files"].values()] == [2, 2]
     assert figures["steps"][1]["mean"]["n"] == 8
@@ -269,6 +310,8 @@ def test_several_seeds_are_averaged_and_the_report_has_tables_and_a_page(
     page = tmp_path / "page.html"
     main(["29_learn_to_aggregate", "--out", str(page)])
     assert "one sample minus before" in page.read_text()
+    names = {path.stem for path in report.results(found.folder)}
+    assert {f"learn-seed0-round1{kind}" for kind in ("", "-rsa", "-vote")} <= names
 
 
 def test_lora_continues_from_the_adapter_of_the_round_before(
@@ -277,7 +320,7 @@ def test_lora_continues_from_the_adapter_of_the_round_before(
     convert(EMBEDDED_GGUF, tmp_path / "base")
     monkeypatch.setenv("MODEL", str(tmp_path / "base"))
     with scripted(Model(), monkeypatch, tmp_path) as trainings:
-        found = learning("learn-seed0", ROUNDS=2)
+        found = run("learn-seed0", ROUNDS=2)
     assert [training.model.name for training in trainings] == ["base", "base"]
     assert [training.lora_rank for training in trainings] == [16, 16]
     adapter = found.run_folder / "round1" / "trained" / "adapter"
@@ -288,8 +331,8 @@ def test_distilled_rows_mention_no_candidates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with scripted(Quoting(), monkeypatch, tmp_path):
-        learn = learning("learn-seed0")
-        distilled = learning("distilled-seed0", TEACH="solve")
+        learn = run("learn-seed0")
+        distilled = run("distilled-seed0", TEACH="solve")
     taught = [row.output for row in read(learn.run_folder / "round1" / "collected.jsonl")]
     assert any("Candidate" in text for text in taught), "prompts of aggregations show candidates"
     rows = [row.output for row in read(distilled.run_folder / "round1" / "collected.jsonl")]
@@ -318,9 +361,9 @@ def test_a_later_round_without_mixed_candidates_trains_on_earlier_rows(
 ) -> None:
     server = Model()
     with scripted(server, monkeypatch, tmp_path):
-        learning("learn-seed0")
+        run("learn-seed0")
         server.rate = 1  # the model is always right from now on
-        found = learning("learn-seed0", ROUNDS=2)
+        found = run("learn-seed0", ROUNDS=2)
     collected = found.rounds[2]["collected"]
     assert collected["mixed"] == 0 and collected["by_parents"]["1"] and found.head["complete"]
 
@@ -335,11 +378,11 @@ def test_a_round_that_can_not_train_says_so_and_keeps_its_replies(
     server = model()
     with scripted(server, monkeypatch, tmp_path):
         with pytest.raises(RunFailed, match=words) as failed:
-            learning("learn-seed0")
+            run("learn-seed0")
         assert "\n" not in str(failed.value) and failed.value.status == 1
         asked = len(server.asked)
         with pytest.raises(RunFailed, match=words):
-            learning("learn-seed0")
+            run("learn-seed0")
         assert len(server.asked) == asked
     folder = tmp_path / "29_learn_to_aggregate"
     assert (folder / "learn-seed0" / "round1" / "collected.jsonl").exists()
