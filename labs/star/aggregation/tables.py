@@ -135,9 +135,15 @@ def _cells(runs: Sequence[Record], number: int) -> dict[str, str]:
     return {
         "one sample": interval(steps[0]["mean"]),
         "RSA": interval(last["mean"]),
-        "vote": interval(last["vote"]),
-        "minus vote": _shift(last["minus_vote"]),
+        **_vote(last),
     }
+
+
+def _vote(step: Mapping[str, Any]) -> dict[str, str]:
+    """Return the cells of the vote at a step of RSA, if tokens were counted."""
+    if step["vote"] is None:
+        return {"vote": NONE, "minus vote": NONE}
+    return {"vote": interval(step["vote"]), "minus vote": _shift(step["minus_vote"])}
 
 
 def _candidates(before: Sequence[Record], arms: Arms) -> Table:
@@ -224,8 +230,7 @@ def _step(number: str, step: Mapping[str, Any]) -> dict[str, str]:
         "t": str(step["step"]),
         "mean": interval(step["mean"]),
         "majority": interval(step["majority"]),
-        "vote": interval(step["vote"]),
-        "minus vote": _shift(step["minus_vote"]),
+        **_vote(step),
         "tokens": f"{step['tokens']:,.0f}",
     }
 

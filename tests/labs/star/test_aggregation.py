@@ -26,9 +26,12 @@ from labs.star.collect import judged
 from labs.star.experiment import beginning
 from labs.star.hints import mentions_candidate
 from labs.star.record import AGGREGATED, FIRST, Record
+from labs.star.record import read as read_record
 from labs.star.traces import Trace, read
+from labs.training.stages import NAME
 from labs.training.to_hf import convert
 from tests.fakes.server import ScriptedServer
+from tests.labs.star.helpers import learnt
 from tests.labs.star.scripted import scripted
 
 SMALL: dict[str, Any] = {
@@ -312,6 +315,19 @@ def test_several_seeds_are_averaged_and_the_report_has_tables_and_a_page(
     assert "one sample minus before" in page.read_text()
     names = {path.stem for path in report.results(found.folder)}
     assert {f"learn-seed0-round1{kind}" for kind in ("", "-rsa", "-vote")} <= names
+
+
+def test_without_counted_tokens_the_vote_is_unknown(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = learnt(results, counted=False)
+    evaluated = read_record(folder / "learn-seed0" / NAME).rounds[1]["evaluated"]
+    for step in evaluated["rsa"]["steps"]:
+        assert step["vote"] is None and step["minus_vote"] is None
+        assert step["majority"]["value"] > 0
+    main([folder.name, "--markdown"])
+    first = capsys.readouterr().out.partition("| learn |")[2].splitlines()[0]
+    assert first.split(" | ")[3:5] == ["-", "-"]
 
 
 def test_lora_continues_from_the_adapter_of_the_round_before(
