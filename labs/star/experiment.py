@@ -71,13 +71,9 @@ class Beginning:
             name: value for name, value in constants.identity(config).items() if name not in unused
         }
         # The identity ignores the numbers in `tokens`, because more ROUNDS add numbers.
-        parts = [
-            identity,
-            self.split.sha256,
-            self.start.digest,
-            tokens and "tokens",
-            *([framed] if framed else []),
-        ]
+        parts = [identity, self.split.sha256, self.start.digest, tokens and "tokens"]
+        if framed:
+            parts.append(framed)
         run = content_key(parts)
         head = {
             "experiment": self.opened.name,
@@ -104,9 +100,8 @@ class Beginning:
         record = Record.begun(self.folder, label, head)
         if not record.is_ended(config.ROUNDS):
             process.python_of()  # a missing package is reported before the first request
-        return self.loop(
-            self.opened.with_changes(config=config), self.split, self.start, record, tokens
-        ).run()
+        opened = self.opened.with_changes(config=config)
+        return self.loop(opened, self.split, self.start, record, tokens).run()
 
 
 @contextmanager
@@ -122,13 +117,9 @@ def beginning(
     served.check(start)
     its = card() if card().name else embedded_card() if start.is_gguf else card()
     split = data.split(config, (its.star_set, its.star_eval_set))
-    folder = (results := results_dir()) / name
-    trained = (
-        folder / label / f"round{n}" / "trained"
-        for label, of in runs.items()
-        for n in range(1, of.ROUNDS + 1)
-    )
-    left = sum(not path.exists() for path in trained)
+    results = results_dir()
+    folder = results / name
+    left = _left(folder, runs)
     for label, of in runs.items():
         # or raises UserError
         shown = framing.from_config(
@@ -162,6 +153,16 @@ def beginning(
         yield Beginning(folder, start, its, split, opened, loop)
         print(f"\n{rounds.show(folder)}")
         print(f"results {folder}")
+
+
+def _left(folder: Path, runs: Mapping[str, StarConstants]) -> int:
+    """Count the trainings of `runs` that have not begun."""
+    left = 0
+    for label, config in runs.items():
+        for number in range(1, config.ROUNDS + 1):
+            trained = folder / label / f"round{number}" / "trained"
+            left += not trained.exists()
+    return left
 
 
 # The plan

@@ -69,6 +69,13 @@ def is_copied(text: str, problem: Problem) -> bool:
     return is_stated_first(unquoted, problem.answer or "", problem.statement)
 
 
+def mentions_candidate(text: str, problem: Problem) -> bool:
+    """Return whether `text` mentions a candidate. Return False if the problem's text does, too."""
+    if _CANDIDATE.search(problem.statement):
+        return False
+    return _CANDIDATE.search(text) is not None
+
+
 def _is_calculated(problem: Problem) -> bool:
     """Return whether a step can calculate the answer: it is a number, or the problem is no task."""
     is_task = kind_of(problem).places("") is not None

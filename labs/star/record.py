@@ -2,6 +2,7 @@
 round. A stage is recorded after all its files are written. Paths are relative to the experiment's
 folder."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
@@ -66,12 +67,37 @@ def done(run: Record, stage: str = "evaluated") -> list[Round]:
     return [round_ for round_ in run.rounds[:end] if stage in round_]
 
 
-def score(round_: Round) -> float:
-    """Return the accuracy by which rounds are ranked: of RSA's last step if it was measured, else
-    of one reply at temperature 0."""
+def samples(round_: Round) -> dict[str, str]:
+    """Return the link to a round's samples, or {} if the round collected none."""
+    name = round_.get("collected", {}).get("results")
+    return {"samples": name} if name else {}
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The figures of an evaluation by which rounds are ranked and drawn. If the round evaluated
+    RSA, they belong to RSA."""
+
+    accuracy: dict[str, Any]  # at RSA's last step, or at temperature 0
+    sampled: dict[str, Any] | None  # at RSA's step 0, or the mean over SEEDS
+    gain: dict[str, Any] | None  # the change of `accuracy` since round 0
+    results: str  # the name of the results with this `accuracy`
+
+
+def headline(round_: Round) -> Headline:
+    """Return the headline figures of an evaluated round."""
     evaluated = round_["evaluated"]
-    last = evaluated["rsa"]["steps"][-1]["mean"] if "rsa" in evaluated else evaluated["accuracy"]
-    return float(last["value"])
+    rsa = evaluated.get("rsa")
+    if not rsa:
+        sampled = evaluated["sampled_accuracy"]
+        return Headline(evaluated["accuracy"], sampled, evaluated["gain"], evaluated["greedy"])
+    first, *_, last = rsa["steps"]
+    return Headline(last["mean"], first["mean"], rsa.get("gain"), rsa["results"])
+
+
+def score(round_: Round) -> float:
+    """Return the accuracy by which rounds are ranked."""
+    return float(headline(round_).accuracy["value"])
 
 
 def best(run: Record) -> int:

@@ -16,8 +16,8 @@ from harness.results.registry import View
 from harness.results.warnings import CONTINUES
 from labs.star import record
 from labs.star.aggregation import tables as learnt
-from labs.star.record import Record, Round, best, done
-from labs.star.tables import gain_text, legend, tables
+from labs.star.record import Record, Round, best, done, headline
+from labs.star.tables import gain_text, legend, page_notes, tables, words
 
 WEB = Path(__file__).resolve().parent / "web"
 REMEDIES = {  # a change of the constants that may keep right samples with this fault of form
@@ -43,7 +43,8 @@ def results(folder: Path) -> list[Path]:
             names.append(round_.get("collected", {}).get("results"))
             evaluated = round_.get("evaluated", {})
             names.append(evaluated.get("greedy"))
-            names.append(evaluated.get("rsa", {}).get("results"))
+            if "rsa" in evaluated:
+                names += learnt.results(round_).values()
     files = [folder / f"{name}.json" for name in names if name]
     return [file for file in files if file.exists()]
 
@@ -86,16 +87,16 @@ def figures(folder: Path, to: Path) -> list[Path]:
 
 
 def curves(runs: Sequence[Record], folder: Path, path: Path) -> None:
-    """Draw each run's accuracy at temperature 0 over the rounds, and a single run's sampled
-    accuracy, if any. Of runs that evaluate RSA, draw the accuracy of RSA's last step."""
+    """Draw each run's accuracy over the rounds, and a single run's sampled accuracy, if any (see
+    record.Headline)."""
+    names = words(runs)
+    axis = f"right at {names['accuracy']}, %"
     lines = [(run.label, _curve(run, "accuracy")) for run in runs]
-    axis = "right at temperature 0, %"
-    if learnt.is_learnt(runs[0]):
-        lines = [(run.label, learnt.curve(run)) for run in runs]
-        axis = "right at RSA's last step, %"
-    sampled = _curve(runs[0], "sampled_accuracy")
+    sampled = _curve(runs[0], "sampled")
     if len(runs) == 1 and sampled:
-        lines = [("temperature 0", lines[0][1]), ("sampled, mean over seeds", sampled)]
+        axis = "right, %"
+        mean = f"{names['sampled']}, mean over seeds"
+        lines = [(names["accuracy"], lines[0][1]), (mean, sampled)]
     document = dict(_first(runs, folder).document)
     document["experiment"] = folder.name
     document["config"] = {}
@@ -104,10 +105,14 @@ def curves(runs: Sequence[Record], folder: Path, path: Path) -> None:
     plot.curves([document], lines, path, "round", axis)
 
 
-def _curve(run: Record, kind: str) -> list[tuple[int, dict[str, Any]]]:
-    """Return the rounds' numbers and their rates of this `kind`, if any."""
-    rates = [(round_["round"], round_["evaluated"][kind]) for round_ in done(run)]
-    return [(number, rate) for number, rate in rates if rate]
+def _curve(run: Record, figure: str) -> list[tuple[int, dict[str, Any]]]:
+    """Return the rounds' numbers and this `figure` of their headlines, if any."""
+    points = []
+    for round_ in done(run):
+        rate = vars(headline(round_))[figure]
+        if rate:
+            points.append((round_["round"], rate))
+    return points
 
 
 # The page
@@ -124,7 +129,8 @@ def page(folder: Path, runs: Sequence[Results]) -> View:
         "view": "rounds",
         "heading": "Rounds",
         "warnings": _warnings(shown, folder),
-        "legend": [legend(shown)[-1]],
+        "words": words(shown),
+        "legend": page_notes(shown),
         "tables": [table.page(numbers) for table in tables(shown)],
         "runs": on_page,
     }
@@ -136,6 +142,7 @@ def _on_page(run: Record, numbers: Mapping[str, int]) -> dict[str, Any]:
     on the page."""
     start = run.head["start"]
     data = run.head["data"]
+    measure = f" at {words([run])['accuracy']}" if learnt.is_learnt(run) else ""
     collected = {}
     for round_ in done(run, "collected"):
         name = round_["collected"]["results"]
@@ -147,7 +154,7 @@ def _on_page(run: Record, numbers: Mapping[str, int]) -> dict[str, Any]:
         "about": (
             f"from {one_line(start['name'], 60)}, trained on problems of "
             f"{one_line(data['name'], 60)} ({data['train']:,}), evaluated on "
-            f"{one_line(data['held_out_name'], 60)} ({data['held_out']:,})"
+            f"{one_line(data['held_out_name'], 60)} ({data['held_out']:,}){measure}"
         ),
         "best": best(run),
         "complete": run.head["complete"],
@@ -157,22 +164,22 @@ def _on_page(run: Record, numbers: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _round(round_: Round, numbers: Mapping[str, int]) -> dict[str, Any]:
-    evaluated = round_["evaluated"]
+    figures = headline(round_)
     return {
         "round": round_["round"],
-        "accuracy": evaluated["accuracy"],
-        "sampled": evaluated["sampled_accuracy"],
-        "gain": gain_text(evaluated["gain"]),
-        "results": numbers.get(evaluated["greedy"]),
+        "accuracy": figures.accuracy,
+        "sampled": figures.sampled,
+        "gain": gain_text(figures.gain),
+        "results": numbers.get(figures.results),
     }
 
 
 def _between_rounds(
     runs: Sequence[Results], on_page: Sequence[dict[str, Any]]
 ) -> dict[str, Any] | None:
-    """Compare each evaluation at temperature 0 with round 0 of its run. Return None if there is no
-    pair. Only the mean accuracy is compared, because the vote over one sample equals it. The field
-    `groups` has the numbers of each run's results on the page."""
+    """Compare each evaluation with round 0 of its run. Return None if there is no pair. Only the
+    mean accuracy is compared, by which rounds are ranked. The field `groups` has the numbers of
+    each run's results on the page."""
     groups: list[list[int]] = []
     for run in on_page:
         numbers = [round_["results"] for round_ in run["rounds"]]

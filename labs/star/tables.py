@@ -9,7 +9,7 @@ from core.base.terminal import short
 from harness.report.table import BETWEEN, NONE, Column, Table
 from harness.report.tables import interval, shift
 from labs.star.aggregation import tables as learnt
-from labs.star.record import WAYS, Record, Round, best, done
+from labs.star.record import WAYS, Record, Round, best, done, samples
 
 # The meanings of columns: of a round's evaluation, then of its samples and training.
 EVALUATED = {
@@ -34,28 +34,54 @@ GAIN = {"minus round 0": "change since round 0, paired by problem"}
 # A narrow terminal omits other columns, the last first.
 FIXED = ("run", "round", "right at t=0", "minus round 0", "dropped", "in all")
 ABOUT = "accuracies in % of the held-out problems, with 95% confidence intervals"
+BEST = (
+    "the best round was chosen on the held-out problems, so its accuracy may be slightly too "
+    "high. This does not apply to the last round"
+)
 LEGEND = (
     BETWEEN.join([ABOUT, *map(": ".join, GAIN.items())]),
     BETWEEN.join(map(": ".join, EVALUATED.items())),
     BETWEEN.join(map(": ".join, COLLECTED.items())),
-    "the best round was chosen on the held-out problems, so its accuracy may be slightly too "
-    "high. This does not apply to the last round",
+    BEST,
 )
+
+
+# the words of charts, for the figures of record.Headline. The axis belongs to several runs
+WORDS = {"axis": "right, %", "accuracy": "temperature 0", "sampled": "sampled"}
+
+
+def words(runs: Sequence[Record]) -> dict[str, str]:
+    """Return the words for the figures that charts of `runs` draw."""
+    if learnt.is_learnt(runs[0]):
+        return learnt.WORDS
+    return WORDS
+
+
+def page_notes(runs: Sequence[Record]) -> list[str]:
+    """Return the notes below the tables on the page, on which each table has its own legend."""
+    notes = [BEST]
+    if learnt.is_learnt(runs[0]):
+        notes.append(learnt.LAST)
+    return notes
 
 
 def legend(runs: Sequence[Record]) -> tuple[str, ...]:
     """Return the notes below the tables of `runs`."""
-    return learnt.LEGEND if runs and learnt.is_learnt(runs[0]) else LEGEND
+    if learnt.is_learnt(runs[0]):
+        return learnt.LEGEND
+    return LEGEND
 
 
 def tables(runs: Sequence[Record]) -> list[Table]:
     """Return the tables of each run (rounds, samples, dropped samples). For several runs, a summary
     comes first. Runs that evaluate RSA have their own tables."""
-    if runs and learnt.is_learnt(runs[0]):
+    if learnt.is_learnt(runs[0]):
         return learnt.tables(runs)
     tables = [_summary(runs)] if len(runs) > 1 else []
     for run in runs:
-        tables += [_rounds(run), *_collections(run), *_dropped(run)]
+        tables.append(_rounds(run))
+        tables += _collections(run)
+        tables += _dropped(run)
     return tables
 
 
@@ -68,9 +94,11 @@ def _table(
     columns = []
     for i, head in enumerate(rows[0]):
         cells = [row.get(head, NONE) for row in rows]
+        if set(cells) == {NONE}:
+            continue
         rank = 0 if head in FIXED else i
-        if set(cells) != {NONE}:
-            columns.append(Column(head, cells, meanings.get(head, ""), rank))
+        meaning = meanings.get(head, "")
+        columns.append(Column(head, cells, meaning, rank))
     return Table(title, columns, opens, **more)
 
 
@@ -112,7 +140,7 @@ def _rounds(run: Record) -> Table:
     for round_ in rounds:
         evaluated = round_["evaluated"]
         rows.append({"round": str(round_["round"])} | _evaluation(evaluated, votes))
-        opens.append({"evaluation": evaluated["greedy"]} | _samples(round_))
+        opens.append({"evaluation": evaluated["greedy"]} | samples(round_))
     marked = {"best": best(run), "last": rounds[-1]["round"]}
     marks = [
         ", ".join(mark for mark, number in marked.items() if number == round_["round"])
@@ -149,9 +177,11 @@ def _evaluation(evaluated: dict[str, Any], votes: int) -> dict[str, str]:
 
 def _collections(run: Record) -> list[Table]:
     rounds = done(run, "collected")
-    rows = [_collection(round_) for round_ in rounds]
-    title = f"{run.label}: samples and training in each round"
-    return [_table(title, rows, list(map(_samples, rounds)))] if rows else []
+    if not rounds:
+        return []
+    rows = list(map(_collection, rounds))
+    opens = list(map(samples, rounds))
+    return [_table(f"{run.label}: samples and training in each round", rows, opens)]
 
 
 def _collection(round_: Round) -> dict[str, str]:
@@ -185,19 +215,22 @@ def _dropped(run: Record) -> list[Table]:
     total = Counter[tuple[str, str]]()
     for counts in rounds.values():
         total.update(counts)
+    if not total:
+        return []
+
+    def rank(key: tuple[str, str]) -> tuple[int, int]:
+        way, _ = key
+        return WAYS.index(way), -total[key]
+
     rows = []
-    for way, reason in sorted(total, key=lambda key: (WAYS.index(key[0]), -total[key])):
+    for key in sorted(total, key=rank):
+        way, reason = key
         row = {"dropped": f"{way}: {one_line(reason, 60)}"}
-        row |= {name: str(counts[way, reason]) for name, counts in rounds.items()}
-        row["in all"] = str(total[way, reason])
+        for name, counts in rounds.items():
+            row[name] = str(counts[key])
+        row["in all"] = str(total[key])
         rows.append(row)
-    return [_table(f"{run.label}: dropped samples, by try and reason", rows)] if rows else []
-
-
-def _samples(round_: Round) -> dict[str, str]:
-    """Return the link to a round's samples, or {} if the round collected none."""
-    name = round_.get("collected", {}).get("results")
-    return {"samples": name} if name else {}
+    return [_table(f"{run.label}: dropped samples, by try and reason", rows)]
 
 
 def gain_text(gain: dict[str, Any] | None) -> str:

@@ -9,12 +9,14 @@ from harness.report.report import main
 from labs.lean.report import html
 from labs.lean.searches import read
 from labs.proofs import stats
+from labs.star.record import read as read_record
+from labs.training.stages import NAME
 from tests.helpers import reports
 from tests.helpers.browser import Tab
 from tests.helpers.reports import EVIL
 from tests.labs.lean import searches
 from tests.labs.proofs.lines import scored, theirs
-from tests.labs.star.helpers import changed
+from tests.labs.star.helpers import changed, learnt
 
 ARMS = ["no_rationalisation-seed0", "star-seed1"]
 
@@ -96,6 +98,33 @@ def test_only_evaluations_are_compared_each_with_round_0_of_its_run(
     shown.locator("summary", has_text="star-seed1-round0").click()
     shown.locator("table.map").get_by_role("link").first.click()
     shown.wait_for_selector("svg.lineage")
+
+
+def test_learning_to_aggregate_shows_rsa_and_links_its_results(tab: Tab, results: Path) -> None:
+    folder = learnt(results)
+    main([folder.name])
+    run = read_record(folder / "learn-seed0" / NAME)
+    evaluated = [round_["evaluated"] for round_ in run.rounds]
+    last = [figures["rsa"]["steps"][-1]["mean"]["value"] for figures in evaluated]
+    assert last[0] != evaluated[0]["accuracy"]["value"], "else the test can't tell them apart"
+    shown = tab.open(results / f"{folder.name}.html")
+    cards = shown.locator(".cards .card strong").all_inner_texts()
+    assert {cards[0], cards[-1]} == {f"{100 * value:.1f} %" for value in last}
+    assert shown.locator("svg.chart polyline").count() == 2
+    chart = shown.inner_text(".over-rounds")
+    assert "at RSA's last step" in chart and "one sample" in chart
+    tab.fits("", "#/compare")
+    names = shown.locator("table").first.locator("tbody th").all_inner_texts()
+    assert set(names) == {"learn-seed0-round1-rsa"}
+    assert "Results at RSA's last step" in shown.inner_text("main")
+    for link, name in (
+        ("evaluation of round 0", "learn-seed0-round0-rsa"),
+        ("RSA: learn-seed0-round0-rsa", "learn-seed0-round0-rsa"),
+        ("vote: learn-seed0-round0-vote", "learn-seed0-round0-vote"),
+        ("greedy: learn-seed0-round0", "learn-seed0-round0"),
+    ):
+        tab.follow("#/rounds").get_by_role("link", name=link, exact=True).first.click()
+        shown.wait_for_selector(f"h2:has-text('{name}: ')")
 
 
 def test_what_a_record_says_stays_text(tab: Tab, pages: dict[str, Path]) -> None:

@@ -22,21 +22,22 @@ def chosen(pools: Sequence[Sequence[Trace]], config: LearnConstants, number: int
     parents: one of the newest round, drawn by SEED. If the run does not teach aggregation, all
     traces without parents are chosen. Without an aggregation of right parents, return no rows."""
     rng = seeds.rng(config.SEED, "learn", number)
-    rows = _one_each(pools, rng)
-    others = [row for row in rows if row.right_parents is None]
-    if not config.teaches_aggregation:
-        return others
+    plain: list[Trace] = []
     groups = defaultdict[int, list[Trace]](list)
-    for row in rows:
-        if row.right_parents is not None:
+    for row in _one_each(pools, rng):
+        if row.right_parents is None:
+            plain.append(row)
+        else:
             groups[row.right_parents].append(row)
+    if not config.teaches_aggregation:
+        return plain
     aggregations = _balanced(groups)
     if not aggregations:
         return []
     without_right = _most(config.NO_RIGHT, len(aggregations))
     aggregations += groups[0][:without_right]
-    plain = _most(config.MIX, len(aggregations))
-    return aggregations + others[:plain]
+    others = _most(config.MIX, len(aggregations))
+    return aggregations + plain[:others]
 
 
 def _one_each(pools: Sequence[Sequence[Trace]], rng: np.random.Generator) -> list[Trace]:

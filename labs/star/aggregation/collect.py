@@ -12,6 +12,7 @@ from core.rsa import RSA, RsaConstants
 from core.types import Ask, Completion, Member, Messages, Population, Problem, Scaffold
 from labs.star.aggregation.constants import LearnConstants
 from labs.star.collect import Sample, judged
+from labs.star.hints import mentions_candidate
 from labs.star.record import AGGREGATED, FIRST
 
 Names = tuple[str | int, ...]  # step and member
@@ -80,4 +81,16 @@ async def _judged(
     unless FILTER=0."""
     way, config = (AGGREGATED, learn) if step else (FIRST, replace(learn, FILTER=1))
     judging = [judged(problem, member.completion, way, ask, config) for member in population]
-    return await asyncio.gather(*judging)
+    samples = await asyncio.gather(*judging)
+    if step and learn.TEACH == "solve":
+        return list(map(_without_candidates, samples))
+    return samples
+
+
+def _without_candidates(sample: Sample) -> Sample:
+    """Drop an aggregation that mentions a candidate. The prompt to solve shows none."""
+    completion = sample.completion
+    text = f"{completion.thinking}\n{completion.text}"
+    if sample.dropped or not mentions_candidate(text, sample.problem):
+        return sample
+    return replace(sample, dropped="mentions a candidate")

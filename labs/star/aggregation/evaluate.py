@@ -22,7 +22,8 @@ def figures(rsa: Sequence[Path], vote: Sequence[Path]) -> dict[str, Any]:
 
     A step has RSA's mean and majority accuracy, its mean tokens for a problem so far, and the
     accuracy of a vote. The vote uses at most as many tokens as RSA on the same problem.
-    `minus_vote` is the majority minus this vote, paired by problem."""
+    `minus_vote` is the majority minus this vote, paired by problem. Both are None if the server
+    counted no tokens."""
     runs = list(map(_problems, rsa))
     votes = list(map(_problems, vote))
     count = len(runs[0][0].steps)
@@ -96,13 +97,14 @@ def _step(runs: Sequence[Problems], votes: Sequence[Problems], step: int) -> dic
 
     scores = averaged("vote")
     majorities = averaged("majority")
+    tokens = fmean(averaged("tokens"))
     return {
         "step": step,
         "mean": mean_by_problem(averaged("mean")).to_json(),
         "majority": mean_by_problem(majorities).to_json(),
-        "vote": mean_by_problem(scores).to_json(),
-        "minus_vote": vars(paired(scores, majorities)),
-        "tokens": fmean(averaged("tokens")),
+        "vote": mean_by_problem(scores).to_json() if tokens else None,
+        "minus_vote": vars(paired(scores, majorities)) if tokens else None,
+        "tokens": tokens,
     }
 
 

@@ -12,7 +12,7 @@ from harness.report.table import BETWEEN, NONE, Column, Table
 from harness.report.tables import interval, shift
 from labs.star.aggregation import evaluate
 from labs.star.aggregation.evaluate import RSA, VOTE
-from labs.star.record import Record, Round, done
+from labs.star.record import Record, Round, done, samples
 
 MEANINGS = {
     "one sample": "mean accuracy of RSA's step 0",
@@ -26,12 +26,19 @@ MEANINGS = {
     "trained tokens": "with prompts, as many in all arms",
     "reply tokens": "trained tokens without prompts, from which an arm learns",
 }
+LAST = "the tables of arms have each arm's last round, and no held-out problem chose it"
 LEGEND = (
     "accuracies in % of the held-out problems, with 95% confidence intervals over problems",
     BETWEEN.join(map(": ".join, MEANINGS.items())),
     "candidates: the number of aggregations in brackets, and the share of right ones in %",
-    "the tables of arms have each arm's last round, and no held-out problem chose it",
+    LAST,
 )
+# the words of charts
+WORDS = {
+    "axis": "right at RSA's last step, %",
+    "accuracy": "RSA's last step",
+    "sampled": "one sample",
+}
 Arms = Mapping[str, Sequence[Record]]  # the runs of each arm under several seeds
 
 
@@ -51,23 +58,23 @@ def tables(runs: Sequence[Record]) -> list[Table]:
     return tables
 
 
-def curve(run: Record) -> list[tuple[int, dict[str, Any]]]:
-    """Return the rounds' numbers, and the mean accuracy of RSA's last step."""
-    points = []
-    for round_ in _rounds(run):
-        last = _rsa(round_)["steps"][-1]
-        points.append((round_["round"], last["mean"]))
-    return points
+def results(round_: Round) -> dict[str, str]:
+    """Return the names of a round's results by kind: RSA and the vote, each with all seeds."""
+    names = {}
+    for kind, files in _rsa(round_)["files"].items():
+        # a seed's file is inside the folder of the results with all seeds
+        names[kind], _, _ = files[0].partition("/")
+    return names
 
 
 def _arms(runs: Sequence[Record]) -> Arms:
     """Return the runs of each arm. A run without an evaluated training is left out, because it has
     only the model before."""
-    trained = [run for run in runs if len(_rounds(run)) > 1]
     arms = defaultdict[str, list[Record]](list)
-    for run in trained:
-        arm, _, _ = run.label.rpartition("-seed")
-        arms[arm].append(run)
+    for run in runs:
+        if len(_rounds(run)) > 1:
+            arm, _, _ = run.label.rpartition("-seed")
+            arms[arm].append(run)
     return arms
 
 
@@ -77,9 +84,12 @@ def _accuracies(before: Sequence[Record], arms: Arms) -> Table:
     first = next(iter(arms.values()), [])
     rows = [{"arm": "before", "seeds": NONE} | _cells(before, 0)]
     for arm, runs in arms.items():
-        cells = {"arm": arm, "seeds": str(len(runs))} | _cells(runs, -1)
+        row = {"arm": arm, "seeds": str(len(runs))}
+        row |= _cells(runs, -1)
         peers = [] if runs is first else _peers(runs, first)
-        rows.append(cells | _changes(runs, peers) | _trained(runs))
+        row |= _changes(runs, peers)
+        row |= _trained(runs)
+        rows.append(row)
     return _table("all arms after their last round", rows)
 
 
@@ -107,14 +117,15 @@ def _changes(runs: Sequence[Record], peers: Sequence[Record]) -> dict[str, str]:
 
 def _trained(runs: Sequence[Record]) -> dict[str, str]:
     """Return the mean numbers of tokens that a run has trained on."""
-    tokens = [_total(run, "tokens") for run in runs]
-    replies = [_total(run, "trained_tokens") for run in runs]
-    return {"trained tokens": f"{fmean(tokens):,.0f}", "reply tokens": f"{fmean(replies):,.0f}"}
+    tokens = fmean(_total(run, "tokens") for run in runs)
+    replies = fmean(_total(run, "trained_tokens") for run in runs)
+    return {"trained tokens": f"{tokens:,.0f}", "reply tokens": f"{replies:,.0f}"}
 
 
 def _total(run: Record, count: str) -> int:
     """Sum a count of tokens over the trainings of a run."""
-    return sum(round_["trained"][count] for round_ in done(run)[1:])
+    trainings = [round_["trained"] for round_ in done(run)[1:]]
+    return sum(training[count] for training in trainings)
 
 
 def _cells(runs: Sequence[Record], number: int) -> dict[str, str]:
@@ -124,9 +135,15 @@ def _cells(runs: Sequence[Record], number: int) -> dict[str, str]:
     return {
         "one sample": interval(steps[0]["mean"]),
         "RSA": interval(last["mean"]),
-        "vote": interval(last["vote"]),
-        "minus vote": _shift(last["minus_vote"]),
+        **_vote(last),
     }
+
+
+def _vote(step: Mapping[str, Any]) -> dict[str, str]:
+    """Return the cells of the vote at a step of RSA, if tokens were counted."""
+    if step["vote"] is None:
+        return {"vote": NONE, "minus vote": NONE}
+    return {"vote": interval(step["vote"]), "minus vote": _shift(step["minus_vote"])}
 
 
 def _candidates(before: Sequence[Record], arms: Arms) -> Table:
@@ -147,7 +164,9 @@ def _shares(name: str, runs: Sequence[Record], number: int) -> dict[str, str]:
 
 def _figures(runs: Sequence[Record], number: int) -> dict[str, Any]:
     """Compute the figures of several runs together."""
-    return evaluate.figures(_files(runs, number, RSA), _files(runs, number, VOTE))
+    of_rsa = _files(runs, number, RSA)
+    of_vote = _files(runs, number, VOTE)
+    return evaluate.figures(of_rsa, of_vote)
 
 
 def _seed(run: Record) -> str:
@@ -188,15 +207,20 @@ def _shift(pair: Mapping[str, Any]) -> str:
 
 
 def _steps(run: Record) -> Table:
-    """Tabulate a greedy reply and RSA's steps in each round."""
+    """Tabulate a greedy reply and RSA's steps in each round. Each row opens its results."""
     rows = []
+    opens = []
     for round_ in _rounds(run):
         number = str(round_["round"])
-        greedy = round_["evaluated"]["accuracy"]
-        rows.append({"round": number, "t": "greedy", "mean": interval(greedy)})
-        steps = _rsa(round_)["steps"]
-        rows += [_step(number, step) for step in steps]
-    return _table(f"{run.label}: RSA on the held-out problems", rows)
+        evaluated = round_["evaluated"]
+        greedy = interval(evaluated["accuracy"])
+        rows.append({"round": number, "t": "greedy", "mean": greedy})
+        opens.append({"greedy": evaluated["greedy"]})
+        names = results(round_)
+        for step in _rsa(round_)["steps"]:
+            rows.append(_step(number, step))
+            opens.append({"RSA": names[RSA], "vote": names[VOTE]})
+    return _table(f"{run.label}: RSA on the held-out problems", rows, opens)
 
 
 def _step(number: str, step: Mapping[str, Any]) -> dict[str, str]:
@@ -206,18 +230,19 @@ def _step(number: str, step: Mapping[str, Any]) -> dict[str, str]:
         "t": str(step["step"]),
         "mean": interval(step["mean"]),
         "majority": interval(step["majority"]),
-        "vote": interval(step["vote"]),
-        "minus vote": _shift(step["minus_vote"]),
+        **_vote(step),
         "tokens": f"{step['tokens']:,.0f}",
     }
 
 
 def _rows(run: Record) -> list[Table]:
     """Tabulate the solutions that each round collected, and the rows that it trained on."""
-    rows = list(map(_collected, done(run, "collected")))
-    if not rows:
+    rounds = done(run, "collected")
+    if not rounds:
         return []
-    return [_table(f"{run.label}: solutions and rows to train on", rows)]
+    rows = list(map(_collected, rounds))
+    opens = list(map(samples, rounds))
+    return [_table(f"{run.label}: solutions and rows to train on", rows, opens)]
 
 
 def _collected(round_: Round) -> dict[str, str]:
@@ -237,11 +262,14 @@ def _collected(round_: Round) -> dict[str, str]:
     return {name: str(count) for name, count in counts.items()}
 
 
-def _table(title: str, rows: Sequence[Mapping[str, str]]) -> Table:
-    """Return a table of `rows`, which map columns to cells. Any row may lack a column."""
+def _table(
+    title: str, rows: Sequence[Mapping[str, str]], opens: Sequence[Mapping[str, str]] = ()
+) -> Table:
+    """Return a table of `rows`, which map columns to cells. Any row may lack a column. `opens` has
+    the results that each row opens."""
     heads = dict.fromkeys(head for row in rows for head in row)
     columns = []
     for head in heads:
         cells = [row.get(head, NONE) for row in rows]
         columns.append(Column(head, cells, MEANINGS.get(head, "")))
-    return Table(title, columns)
+    return Table(title, columns, opens)

@@ -16,14 +16,15 @@ function droppedFor(member) {
 const isDropped = (member) => droppedFor(member) != null;
 const fateOf = (member) => (isDropped(member) ? `✗ dropped: ${droppedFor(member)}` : "✓ kept");
 
-function roundsFigure({ name, runs }) {
+function roundsFigure({ name, runs, words }) {
   const areMany = runs.length > SERIES_COLORS.length;
-  const series = runs.length > 1 ? runs.map((run) => runLine(run, runs)) : oneRun(runs[0]);
+  const series = runs.length > 1 ? runs.map((run) => runLine(run, runs)) : oneRun(runs[0], words);
   const intervals = areMany
-    ? " at temperature 0 (the tables have the intervals)"
+    ? ` at ${words.accuracy} (the tables have the intervals)`
     : ", with 95% bands";
   const title = `Accuracy over rounds${intervals}`;
-  const options = { title, xLabel: "round", yLabel: "right, %", whole: true, series };
+  const yLabel = runs.length > 1 ? words.axis : "right, %";
+  const options = { title, xLabel: "round", yLabel, whole: true, series };
   return figure(options, `${name}-rounds`);
 }
 
@@ -53,12 +54,13 @@ function runLine(run, runs) {
 }
 
 /** The lines of a single run, without lines that have no points. */
-function oneRun(run) {
-  const greedy = roundPoints(run, "accuracy", "at temperature 0");
-  const sampled = roundPoints(run, "sampled", "sampled");
+function oneRun(run, words) {
+  const name = `at ${words.accuracy}`;
+  const accuracy = roundPoints(run, "accuracy", name);
+  const sampled = roundPoints(run, "sampled", words.sampled);
   const lines = [
-    { name: "at temperature 0", ...BLUE_LINE(), points: greedy },
-    { name: "sampled", ...ORANGE_LINE(), dash: "6 4", points: sampled },
+    { name, ...BLUE_LINE(), points: accuracy },
+    { name: words.sampled, ...ORANGE_LINE(), dash: "6 4", points: sampled },
   ];
   return lines.filter((line) => line.points.length);
 }
@@ -215,8 +217,8 @@ function traceChoice(name, key, counts, draw) {
  */
 function byRounds(runs, isOpen) {
   const name = `Problems of ${runs[0].name} in each round`;
-  const caption =
-    "Results at temperature 0 in each round. Problems whose results differ come first.";
+  const results = `Results at ${data.lab.words.accuracy} in each round.`;
+  const caption = `${results} Problems whose results differ come first.`;
   const table = () => problemTable(runs, name, caption);
   if (isOpen) return table();
   const details = h("details", {}, h("summary", {}, name));

@@ -18,16 +18,20 @@ from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.types import Completion, Problem
 from harness import experiment_file
 from harness.report.report import main
-from labs.star import traces
+from labs.star import report, traces
 from labs.star.aggregation.balance import chosen
 from labs.star.aggregation.constants import LearnConstants
 from labs.star.aggregation.loop import LearnLoop
 from labs.star.collect import judged
 from labs.star.experiment import beginning
+from labs.star.hints import mentions_candidate
 from labs.star.record import AGGREGATED, FIRST, Record
+from labs.star.record import read as read_record
 from labs.star.traces import Trace, read
+from labs.training.stages import NAME
 from labs.training.to_hf import convert
 from tests.fakes.server import ScriptedServer
+from tests.labs.star.helpers import learnt
 from tests.labs.star.scripted import scripted
 
 SMALL: dict[str, Any] = {
@@ -206,6 +210,15 @@ class Copying(Model):
         return f"{copied}\n\\boxed{{{box[1]}}}"
 
 
+class Quoting(Model):
+    """A model that mentions a candidate in every other aggregation."""
+
+    def reply(self, messages: list[dict[str, str]], number: int) -> str:
+        text = super().reply(messages, number)
+        is_aggregation = "Candidate 1:" in messages[-1]["content"]
+        return f"I agree with Candidate 1.\n{text}" if is_aggregation and number % 2 else text
+
+
 class Right(Model):
     """A model that is always right."""
 
@@ -300,6 +313,21 @@ def test_several_seeds_are_averaged_and_the_report_has_tables_and_a_page(
     page = tmp_path / "page.html"
     main(["29_learn_to_aggregate", "--out", str(page)])
     assert "one sample minus before" in page.read_text()
+    names = {path.stem for path in report.results(found.folder)}
+    assert {f"learn-seed0-round1{kind}" for kind in ("", "-rsa", "-vote")} <= names
+
+
+def test_without_counted_tokens_the_vote_is_unknown(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = learnt(results, counted=False)
+    evaluated = read_record(folder / "learn-seed0" / NAME).rounds[1]["evaluated"]
+    for step in evaluated["rsa"]["steps"]:
+        assert step["vote"] is None and step["minus_vote"] is None
+        assert step["majority"]["value"] > 0
+    main([folder.name, "--markdown"])
+    first = capsys.readouterr().out.partition("| learn |")[2].splitlines()[0]
+    assert first.split(" | ")[3:5] == ["-", "-"]
 
 
 def test_lora_continues_from_the_adapter_of_the_round_before(
@@ -313,6 +341,35 @@ def test_lora_continues_from_the_adapter_of_the_round_before(
     assert [training.lora_rank for training in trainings] == [16, 16]
     adapter = found.run_folder / "round1" / "trained" / "adapter"
     assert [training.adapter for training in trainings] == [None, adapter]
+
+
+def test_distilled_rows_mention_no_candidates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with scripted(Quoting(), monkeypatch, tmp_path):
+        learn = run("learn-seed0")
+        distilled = run("distilled-seed0", TEACH="solve")
+    taught = [row.output for row in read(learn.run_folder / "round1" / "collected.jsonl")]
+    assert any("Candidate" in text for text in taught), "prompts of aggregations show candidates"
+    rows = [row.output for row in read(distilled.run_folder / "round1" / "collected.jsonl")]
+    assert rows and not any("Candidate" in text for text in rows)
+    kept, dropped = (distilled.rounds[1]["collected"][name] for name in ("kept", "dropped"))
+    assert dropped[AGGREGATED]["mentions a candidate"] == len(taught) - len(rows) - kept[FIRST]
+    assert kept[AGGREGATED] == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("statement", "text", "is_mentioned"),
+    [
+        ("What is 6*7?", "Both candidates agree.\n6*7 = 42", True),
+        ("What is 6*7?", "6*7 = 42", False),
+        ("Two candidates get 6*7 votes. How many?", "The candidates get 6*7 = 42", False),
+    ],
+)
+def test_a_solution_mentions_a_candidate_unless_the_problem_does(
+    statement: str, text: str, is_mentioned: bool
+) -> None:
+    assert mentions_candidate(text, Problem("p", statement, "42")) == is_mentioned
 
 
 def test_a_later_round_without_mixed_candidates_trains_on_earlier_rows(
