@@ -88,7 +88,8 @@ async def _judged(
 
 
 def _without_candidates(sample: Sample) -> Sample:
-    """Drop an aggregation that mentions a candidate. The prompt to solve shows none."""
+    """Return the sample, dropped if it mentions a candidate. The prompt to solve has no
+    candidates."""
     completion = sample.completion
     text = f"{completion.thinking}\n{completion.text}"
     if sample.dropped or not mentions_candidate(text, sample.problem):
