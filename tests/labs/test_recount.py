@@ -8,10 +8,12 @@ from harness.report import compare, scores_table, transitions_table
 from harness.report.budgets import Row, in_unit, pair, rows
 from harness.report.data import Results
 from harness.report.tables import chance, interval, shift
+from labs.star.aggregation import evaluate
 from tests.conftest import ROOT
 
 DATA = ROOT / "docs" / "data" / "qwen"
 TEXT = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+LEARNING = (ROOT / "docs" / "learn_to_aggregate.md").read_text(encoding="utf-8")
 SETS = {
     "svamp": "### Scaffolds at equal tokens, SVAMP",
     "chain_sum": "### Scaffolds at equal tokens, sums",
@@ -174,3 +176,32 @@ def test_p_true_and_the_vote_of_its_samples() -> None:
     steps = Results(DATA / "gsm8k_1.5b" / "13_best_of_p_true-seed0.json").head.document["metrics"]
     for step in (steps["steps"][0], steps["steps"][-1]):
         assert interval(step["majority_accuracy"]).replace(" [", "% [") in " ".join(TEXT.split())
+
+
+@pytest.mark.parametrize("name", ["before", "`learn`", "`plain`", "`more_plain`"])
+def test_learning_to_aggregate(name: str) -> None:
+    path = DATA / "learn" / f"{name.strip('`')}.json"
+    figures = evaluate.figures([path], [path])
+    first, *_, last = figures["steps"]
+    _, one, both = figures["transitions"]
+    table = LEARNING.split("## Result on a language model")[1]
+    row = next(line for line in table.splitlines() if line.startswith(f"| {name} |"))
+    cells = row.split(" | ")
+    assert cells[1:3] == [interval(first["mean"]), interval(last["mean"])]
+    assert cells[4:6] == [interval(one["right"]), interval(both["right"])]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "step"),
+    [
+        ("before", "learn", -1),
+        ("learn", "plain", -1),
+        ("before", "plain", 0),
+        ("plain", "more_plain", -1),
+    ],
+)
+def test_changes_by_learning_to_aggregate(first: str, second: str, step: int) -> None:
+    folder = DATA / "learn"
+    change = evaluate.change([folder / f"{first}.json"], [folder / f"{second}.json"], step)
+    words = shift(change["difference"], change["low"], change["high"])
+    assert words.replace(" [", " points [") in LEARNING
