@@ -108,16 +108,25 @@ def test_star() -> None:
     assert gain(control, after).replace(" [", " points [") in TEXT
 
 
-@pytest.mark.parametrize("name", ["mean", "tail", "lowest"])
-@pytest.mark.parametrize(("set_name", "note"), [("svamp", ""), ("sums", " (sums)")])
-def test_confidences(name: str, set_name: str, note: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("svamp_mean", "`confidence`, mean"),
+        ("svamp_tail", "`confidence`, tail"),
+        ("svamp_lowest", "`confidence`, lowest"),
+        ("sums_mean", "`confidence`, mean (sums)"),
+        ("sums_tail", "`confidence`, tail (sums)"),
+        ("sums_lowest", "`confidence`, lowest (sums)"),
+        ("svamp_value", "`reward`: this head in a run on 40 other problems (4 solutions)"),
+    ],
+)
+def test_scores(name: str, label: str) -> None:
     text = (ROOT / "docs" / "scores.md").read_text(encoding="utf-8")
-    run = Results(DATA / "confidence" / f"{set_name}_{name}.json")
+    run = Results(DATA / "scores" / f"{name}.json")
     figures = scores_table.Report(run).figures
     rights = [figures[f"{way} is right"] for way in ("best score", "weighted vote", "vote")]
     area, _, _ = figures["AUC within problems"].partition(" (n=")
-    cells = [area, *rights]
-    assert f"| `confidence`, {name}{note} | {' | '.join(cells)} |" in text
+    assert f"| {label} | {' | '.join([area, *rights])} |" in text
 
 
 def test_the_second_round_of_star() -> None:
