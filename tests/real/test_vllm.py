@@ -85,10 +85,6 @@ def test_p_true_is_llama_cpps(vllm: Server, engine: Server, tmp_path: Path) -> N
         assert scores == pytest.approx(reference, abs=2e-3)
 
 
-@pytest.mark.parametrize(
-    "thinking",
-    ["\n7*43 = 301", "<think>\n7*43 = 301", "7*43 </think> = 301\n\n", "<think>", "\n\n"],
-)
 def test_verdicts_on_steps_are_llama_cpps(vllm: Server, engine: Server, tmp_path: Path) -> None:
     solution = "9*15=135\n\n8*67=536, 135+536=671\n\n\\boxed{671}"
     messages = [*prompts.solve(SUMS[0]), {"role": "assistant", "content": solution}]
@@ -102,6 +98,10 @@ def test_verdicts_on_steps_are_llama_cpps(vllm: Server, engine: Server, tmp_path
     FIGURES.append(f"vLLM, P(4) / (P(4) + P(7)) after each step: {scores[0]}")
 
 
+@pytest.mark.parametrize(
+    "thinking",
+    ["\n7*43 = 301", "<think>\n7*43 = 301", "7*43 </think> = 301\n\n", "<think>", "\n\n"],
+)
 def test_thinking_that_a_template_would_change_is_forced_too(
     vllm: Server, tmp_path: Path, thinking: str
 ) -> None:

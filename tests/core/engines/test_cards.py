@@ -108,7 +108,6 @@ def test_keys_contain_only_the_fields_that_change_replies() -> None:
         ('cap = "tokens"', "max_tokens|max_completion_tokens"),
         ('never = ["top_p", "stop"]', "never[1]"),
         ('step_verdicts = ["+"]', "step_verdicts"),
-        ('step_verdicts = ["Yes", "yes"]', "step_verdicts"),
         ("[sampling]\ntemprature = 1", "temperature"),
         ("[send]\nx = 1\nconcurrency = 3", "concurrency"),
         ("[send]\nx = nan", "JSON"),
