@@ -91,10 +91,10 @@ def finetune(
     except SafetensorError as error:  # also raised for a full disk
         raise OSError(str(error)) from None
     kind = f"cpu, {torch.get_num_threads()} threads"
-    if options.lora_rank and _is_fast(device):
-        kind += ", bf16"
     if device == "cuda":
-        kind = f"{torch.cuda.get_device_name()}, bf16"
+        kind = torch.cuda.get_device_name()
+    if _is_in_bf16(options, device):
+        kind += ", bf16"
     versions = {name: version(name) for name in ("torch", "transformers", "peft", "trl")}
     return {"device": kind, "peak_memory": peak, "versions": versions}, progress.losses
 
@@ -109,10 +109,11 @@ def _device() -> str:
     return "cpu"
 
 
-def _is_fast(device: str) -> bool:
-    """Return True if the device multiplies in bf16 faster than in float32: a GPU, or a CPU with
-    AMX."""
-    return device == "cuda" or torch.cpu._is_amx_tile_supported()
+def _is_in_bf16(options: Options, device: str) -> bool:
+    """Return whether the training computes in bf16: on a GPU, or LoRA on a CPU with AMX."""
+    if device == "cuda":
+        return True
+    return options.lora_rank > 0 and torch.cpu._is_amx_tile_supported()
 
 
 def _steps(rows: Sequence[Tokens]) -> list[list[Tokens]]:
@@ -132,7 +133,8 @@ def _model(folder: Path, options: Options, device: str) -> Any:
     """Load the model to train. For LoRA, add new matrices, or load the matrices of
     `options.adapter`."""
     # If all weights are trained, they are float32, because bf16 would round small steps away.
-    dtype = torch.bfloat16 if options.lora_rank and _is_fast(device) else torch.float32
+    is_small = options.lora_rank and _is_in_bf16(options, device)
+    dtype = torch.bfloat16 if is_small else torch.float32
     model = AutoModelForCausalLM.from_pretrained(
         folder,
         local_files_only=True,
@@ -193,7 +195,7 @@ def _train(
             max_grad_norm=CLIP,
             seed=options.seed % SEEDS,
             use_cpu=device == "cpu",
-            bf16=device == "cuda" or (options.lora_rank > 0 and _is_fast(device)),
+            bf16=_is_in_bf16(options, device),
             gradient_checkpointing=True,
             dataloader_pin_memory=device == "cuda",
             logging_steps=1,

@@ -122,9 +122,10 @@ def needed(shape: Shape, rank: int, tokens: int, device: str) -> int:
     in a forward pass.
 
     `device` is "cuda" or "cpu". A GPU stores bf16 weights, and trained weights also in float32. A
-    CPU stores float32. Each layer stores its input, and computes the rest again in the backward
-    pass. docs/benchmarks.md has measurements. A CPU keeps freed memory: we measured 0.3 to 0.45 of
-    all layers' elements. The estimate takes 0.5, or 1 for LoRA."""
+    CPU is assumed to store float32, but with AMX, LoRA needs less. Each layer stores its input, and
+    computes the rest again in the backward pass. docs/benchmarks.md has measurements. A CPU keeps
+    freed memory: we measured 0.3 to 0.45 of all layers' elements. The estimate takes 0.5, or 1 for
+    LoRA."""
     # Elements in a layer for each token: 6 times the hidden size, 4 times the heads' width, 5 times
     # the MLP's width
     layer = 6 * shape.hidden + 4 * shape.heads * shape.head_dim + 5 * shape.intermediate
