@@ -37,7 +37,7 @@ def loads_of(config: Asking, count: int, lengths: Lengths, planned: Bounded) -> 
     for t in range(requests.steps + 1):
         result.append(requests.solutions(t))
         if t < requests.steps and requests.per_score:
-            result.append(requests.scores(t))
+            result.append(requests.scores(t, requests.samples))
     rest = most - sum(load.count for load in result)
     if rest > 0 and not requests.steps and requests.per_score:  # every solution gets a score
         scores = requests.scores(0, most // (1 + requests.per_score))
@@ -55,7 +55,7 @@ class _Requests:
         self._constants: dict[str, Any] = vars(config)
         self._lengths = lengths
         self._cap = config.MAX_TOKENS
-        self._samples = count * self._constants.get("N", 1)
+        self.samples = count * self._constants.get("N", 1)
         self._candidates = self._constants.get("K", 0)
         self._sampling = sampling_for(_ANY_PROBLEM, config)
         if self._sampling.elicit:
@@ -79,13 +79,13 @@ class _Requests:
             prompt += self._candidates * self._carried(answer, before)
             most_prompt += self._candidates * self._most_carried()
         sample = self._solution_lengths(t)
-        return self._load((t,), self._samples, prompt, most_prompt, sample, self._cap)
+        return self._load((t,), self.samples, prompt, most_prompt, sample, self._cap)
 
-    def scores(self, t: int, solutions: int = 0) -> Load:
-        """Return the requests that score `solutions` (0: all) of step `t`."""
+    def scores(self, t: int, solutions: int) -> Load:
+        """Return the requests that score this number of `solutions` of step `t`."""
         prompt = self._lengths.prompt + min(self._lengths.answer, self._cap)
         most_prompt = self._lengths.prompt + self._longest_answer
-        count = (solutions or self._samples) * self.per_score
+        count = solutions * self.per_score
         if self._scoring and not self._scoring.thinks:  # one token
             return Load(("verify", t), count, prompt, np.ones(1), at_most=(most_prompt, 1))
         sample = self._lengths.verifications
