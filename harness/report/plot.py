@@ -32,6 +32,7 @@ COLORS = (BLUE, ORANGE, "#3a7d44", "#7b4fa3", "#8a6d00", "#b3325f")
 MARKS, DASHES = "os^Dv*P", ("-", "--", ":")
 CAPTIONED = ("N=", "K=", "T=", "TEMPERATURE=", "SEED=", "RUNS=")  # constants below a figure
 LOW = 10.0  # percent
+TITLE = 80  # characters in a line of the title
 Document = dict[str, Any]  # the head of results
 Axis = tuple[str, Sequence[Any]]  # a label and the values
 Points = Iterable[tuple[float, dict[str, Any]]]  # values of x and estimates
@@ -386,7 +387,7 @@ def _heading(documents: Sequence[Document]) -> str:
     if len(documents) > 1:
         titles = {heading.partition(": ")[2] for heading in titles}
     heading = titles.pop() if len(titles) == 1 else "results of several models or sets"
-    return textwrap.fill(heading, 100)
+    return textwrap.fill(heading, TITLE)
 
 
 def _caption(documents: Sequence[Document], has_intervals: bool) -> str:
