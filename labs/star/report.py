@@ -1,5 +1,6 @@
 """Report on STaR runs: print or export their tables, and draw the curve of accuracy over rounds."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -219,11 +220,14 @@ def _warnings(runs: Sequence[Record], folder: Path) -> list[str]:
     warnings = [
         f"{run.label} is not complete ({CONTINUES})" for run in runs if not run.head["complete"]
     ]
+    labels = defaultdict[str, list[str]](list)  # arms may share their first samples
     for run in runs:
         for round_ in done(run, "collected")[-1:]:
             words = malformed(round_["collected"])
             if words:
-                warnings.append(f"{run.label}, round {round_['round']}: {words}")
+                labels[f"round {round_['round']}: {words}"].append(run.label)
+    for words, names in labels.items():
+        warnings.append(f"{', '.join(names)}, {words}")
     head = _first(runs, folder)
     if "card" in head.model:
         warnings += map(one_line, head.warnings)
