@@ -1,7 +1,9 @@
 """A scripted HTTP server, whose subclasses define `get` and `post`."""
 
 import json
+import signal
 import socket
+import subprocess
 import threading
 import time
 import urllib.error
@@ -140,6 +142,13 @@ class Mortal(HttpFake):
         self.is_stuck.set()
         self._go_on.wait(120)
         request.close_connection = True
+
+    def kill(self, process: "subprocess.Popen[str]") -> None:
+        """Kill a client's process once it is stuck, and then answer again."""
+        assert self.is_stuck.wait(120)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=60)
+        self.revive()
 
     def revive(self) -> None:
         self.life = 10**9

@@ -5,7 +5,6 @@ Resuming through the journal needs nothing else, so a new scaffold has no code f
 
 import json
 import shutil
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +62,7 @@ def test_killed_and_run_again_a_run_ends_as_undisturbed(
     constants = (f"PROBLEMS={problems}", "CONCURRENCY=2", *own)
     server.life = 7
     process = conftest.start(name, *constants, BASE_URL=server.url, RESULTS_DIR=str(disturbed))
-    assert server.is_stuck.wait(120)
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
-    server.revive()
+    server.kill(process)
     for folder in (disturbed, whole):
         asked = len(server.asked)
         status, _, err = conftest.run(

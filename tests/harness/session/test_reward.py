@@ -2,7 +2,6 @@
 
 import json
 import math
-import signal
 import statistics
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -151,10 +150,7 @@ def test_killed_and_run_again_a_run_ends_as_undisturbed(
     urls = {"BASE_URL": server.url, "SCORER_URL": rater.url}
     server.life = 8
     process = conftest.start("28_stepwise", *words, RESULTS_DIR=str(disturbed), **urls)
-    assert server.is_stuck.wait(120)
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
-    server.revive()
+    server.kill(process)
     assert rater.scored
     for folder in (disturbed, whole):
         status, _, err = conftest.run("28_stepwise", *words, RESULTS_DIR=str(folder), **urls)

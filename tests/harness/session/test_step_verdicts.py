@@ -2,7 +2,6 @@
 
 import json
 import math
-import signal
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -116,10 +115,7 @@ def test_killed_and_run_again_a_beam_ends_as_undisturbed(
     server.life = 12
     disturbed, whole = tmp_path / "disturbed", tmp_path / "whole"
     process = conftest.start("28_stepwise", *words, RESULTS_DIR=str(disturbed), BASE_URL=server.url)
-    assert server.is_stuck.wait(120)
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
-    server.revive()
+    server.kill(process)
     before = len(model.asked)
     assert before
     counts = []
