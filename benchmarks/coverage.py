@@ -328,8 +328,8 @@ def scored(
     is_right = rng.random(size) < chance[:, np.newaxis]
     level = spread * rng.normal(size=chance.size) + ease * np.sign(chance - 0.5)
     scores = level[:, np.newaxis] + gain * is_right + rng.normal(size=size)
-    right = [own[mask] for own, mask in zip(scores, is_right, strict=True)]
-    wrong = [own[~mask] for own, mask in zip(scores, is_right, strict=True)]
+    right = [row[mask] for row, mask in zip(scores, is_right, strict=True)]
+    wrong = [row[~mask] for row, mask in zip(scores, is_right, strict=True)]
     return right, wrong
 
 

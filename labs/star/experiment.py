@@ -156,7 +156,7 @@ def beginning(
 
 
 def _left(folder: Path, runs: Mapping[str, StarConstants]) -> int:
-    """Count the trainings of `runs` that have not begun."""
+    """Count the trainings of `runs` that have not ended."""
     left = 0
     for label, config in runs.items():
         for number in range(1, config.ROUNDS + 1):
